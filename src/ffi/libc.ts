@@ -8,6 +8,8 @@ import { createRequire } from "node:module";
 /** All calls return what libc returns; `errno()` is that of the last call that returned -1, read at once after it. */
 export interface Libc {
   flock(fd: number, operation: number): number;
+  /** Only for the commands that take a `struct flock`: variadic in C, but passed alike on x86-64 and arm64 Linux. */
+  fcntl(fd: number, command: number, lock: Uint8Array): number;
   inotifyInit1(flags: number): number;
   /** `path` is UTF-8 and ends in NUL: see {@link cString}. */
   inotifyAddWatch(fd: number, path: Uint8Array, mask: number): number;
@@ -69,6 +71,7 @@ function loadThroughKoffi(): Libc {
   const library = koffi.load(null);
   return {
     flock: library.func("int flock(int fd, int operation)"),
+    fcntl: library.func("int fcntl(int fd, int command, void *lock)"),
     inotifyInit1: library.func("int inotify_init1(int flags)"),
     inotifyAddWatch: library.func("int inotify_add_watch(int fd, void *path, uint32_t mask)"),
     inotifyRmWatch: library.func("int inotify_rm_watch(int fd, int wd)"),
@@ -93,6 +96,7 @@ function loadThroughDeno(): Libc {
   const deno = (globalThis as unknown as { Deno: DenoNamespace }).Deno;
   const symbols = {
     flock: { parameters: ["i32", "i32"], result: "i32" },
+    fcntl: { parameters: ["i32", "i32", "buffer"], result: "i32" },
     inotify_init1: { parameters: ["i32"], result: "i32" },
     inotify_add_watch: { parameters: ["i32", "buffer", "u32"], result: "i32" },
     inotify_rm_watch: { parameters: ["i32", "i32"], result: "i32" },
@@ -108,6 +112,7 @@ function loadThroughDeno(): Libc {
   const read = c["read"] as (fd: number, into: Uint8Array, count: bigint) => bigint | number;
   return {
     flock: call("flock"),
+    fcntl: call("fcntl"),
     inotifyInit1: call("inotify_init1"),
     inotifyAddWatch: call("inotify_add_watch"),
     inotifyRmWatch: call("inotify_rm_watch"),

@@ -1,0 +1,2 @@
+/** Locks among processes: the primitive on a file, and the lock of a name that is built on it. */
+export { acquireFileLock, type FileLock, probeFileLock, tryFileLock } from "./file-lock.ts";
