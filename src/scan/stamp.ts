@@ -73,21 +73,25 @@ export function granularityOfStamp(bytes: Uint8Array, offset: number): number {
   return GRANULARITIES_NS[((bytes[offset + MTIME_NS + 3] ?? 0) >> 6) as 0 | 1 | 2 | 3];
 }
 
+/** Now, in nanoseconds since the epoch, as far as a double and the runtime's clock tell: a moment to give {@link isRacyStamp}. */
+export function wallClockNs(): number {
+  return Date.now() * 1e6;
+}
+
 /**
- * Whether a file with this stamp may have changed after it was read, at `readAtMs` (epoch, taken before the stamp),
- * without its stamp telling: its last change lies within the granularity of that moment. The ctime decides, since no
- * call can set it back. Compare such a file by its content until it has aged.
+ * Whether a file or directory that was stamped at `stampedAtNs` or later may change after that without its stamp
+ * telling: its last change lies within the granularity of that moment (git's "racy index"). The ctime decides, since no
+ * call can set it back. Compare such a file by its content, and list such a directory again, until it has aged.
  */
-export function isRacy(
+export function isRacyStamp(
   bytes: Uint8Array,
   offset: number,
-  readAtMs: number,
+  stampedAtNs: number,
   granularityNs: number = granularityOfStamp(bytes, offset),
 ): boolean {
   if (granularityNs === 0) return false;
   const seconds = uint32(bytes, offset + CTIME_S) + int32(bytes, offset + CTIME_S + 4) * 0x1_0000_0000;
-  const ctimeMs = seconds * 1_000 + uint32(bytes, offset + CTIME_NS) / 1e6;
-  return ctimeMs > readAtMs - granularityNs / 1e6;
+  return seconds * 1e9 + uint32(bytes, offset + CTIME_NS) > stampedAtNs - granularityNs;
 }
 
 /**
