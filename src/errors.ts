@@ -66,6 +66,21 @@ export class DefinitionReadError extends TussockError {
   }
 }
 
+/** The disk refused a write (EACCES, EROFS, EIO …). What was not in place before still is not, unless the message says so. */
+export class DefinitionWriteError extends TussockError {
+  readonly code = "DEFINITION_WRITE";
+  readonly path: string;
+  /** The system's error code, such as `EROFS`. */
+  readonly errno: string;
+
+  constructor(path: string, errno: string, options?: { cause?: unknown; outcome?: string }) {
+    const outcome = options?.outcome ?? "Nothing was changed";
+    super(`cannot write ${path}: ${errno}. ${outcome}; check the file's permissions and the disk, then retry.`, options);
+    this.path = path;
+    this.errno = errno;
+  }
+}
+
 /** A definition with this name and another id exists: choose another name, or load and change the existing one. */
 export class DefinitionConflictError extends TussockError {
   readonly code = "DEFINITION_CONFLICT";
@@ -204,6 +219,45 @@ export class StateStoreCorruptError extends TussockError {
       options,
     );
     this.path = path;
+  }
+}
+
+/** The store was written by a newer version of this library. It was left as it is. */
+export class SchemaVersionError extends TussockError {
+  readonly code = "SCHEMA_VERSION";
+  readonly path: string;
+  readonly found: number;
+  readonly known: number;
+
+  constructor(path: string, found: number, known: number) {
+    super(
+      `${path} has schema ${found}, written by a newer version; this version knows up to ${known}. Upgrade this program.`,
+    );
+    this.path = path;
+    this.found = found;
+    this.known = known;
+  }
+}
+
+/** The store cannot be opened or written for a reason of the system's (permission, I/O error, file removed meanwhile). */
+export class StateStoreUnavailableError extends TussockError {
+  readonly code = "STATE_STORE_UNAVAILABLE";
+  readonly path: string;
+
+  constructor(path: string, why: string, options?: { cause?: unknown }) {
+    super(`the state store ${path} is unavailable: ${why}`, options);
+    this.path = path;
+  }
+}
+
+/** A watcher fell so far behind that changes it has not seen are gone. List what is of interest, then watch again. */
+export class WatchLaggedError extends TussockError {
+  readonly code = "WATCH_LAGGED";
+
+  constructor(index: string, kept: number) {
+    super(
+      `${index}: the watcher is more than ${kept} changes behind, and the oldest of them are gone. List again, then watch again.`,
+    );
   }
 }
 
