@@ -6,7 +6,6 @@
  * nobody against foreign ones; so this mechanism is reported as degraded, and nothing in the library opens a lock file.
  */
 import { closeSync, openSync, statSync } from "node:fs";
-import { createRequire } from "node:module";
 import type { DatabaseSync } from "node:sqlite";
 
 /** Keeps the handles: a collected one would close its file and lose the lock in silence. */
@@ -14,7 +13,7 @@ const held = new Set<DatabaseSync>();
 
 /** Takes the lock, or returns null when somebody holds it (or tries for it at the same instant). */
 export function sqliteLockFile(path: string): DatabaseSync | null {
-  const { DatabaseSync } = createRequire(import.meta.url)("node:sqlite") as typeof import("node:sqlite");
+  const { DatabaseSync } = process.getBuiltinModule("node:sqlite");
   for (;;) {
     const before = identify(path) ?? create(path);
     const database = new DatabaseSync(path, { timeout: 0 });

@@ -1,0 +1,54 @@
+/** The environments that this process owns: shared by everybody in it who opens the same one, and counted. */
+import type { RootDatabase } from "lmdb";
+import { writeEndedSession } from "./side-files.ts";
+import type { Slot } from "./slots.ts";
+
+export interface Opened {
+  readonly dir: string;
+  /** The description of the environment: only who wants the very same shares it. */
+  readonly key: string;
+  readonly slot: Slot;
+  readonly root: RootDatabase;
+  /** Device and inode of the data file when it was opened. */
+  readonly file: string;
+  handles: number;
+  condemned: boolean;
+  /** While the last handle is being closed. Never rejects. */
+  closing: Promise<void> | null;
+}
+
+/** On globalThis: two copies of the library in one process must not wait for each other's lock. */
+const KEY = Symbol.for("tussock.environments.1");
+
+function registry(): Set<Opened> {
+  const global = globalThis as { [KEY]?: Set<Opened> };
+  global[KEY] ??= new Set();
+  return global[KEY];
+}
+
+export function openedIn(dir: string, key: string): Opened | undefined {
+  for (const opened of registry()) if (opened.dir === dir && opened.key === key) return opened;
+  return undefined;
+}
+
+export function addOpened(opened: Opened): void {
+  if (registry().size === 0) process.on("exit", onExit);
+  registry().add(opened);
+}
+
+export function removeOpened(opened: Opened): void {
+  registry().delete(opened);
+  if (registry().size === 0) process.off("exit", onExit);
+}
+
+/** A process that ends without closing has still ended in order: lmdb flushes and closes at exit as well. */
+function onExit(): void {
+  for (const { slot, condemned } of registry()) {
+    if (condemned) continue;
+    try {
+      writeEndedSession(slot.path);
+    } catch {
+      // The directory is gone, or the disk is full: counted as an unclean end, which is safe.
+    }
+  }
+}
