@@ -72,27 +72,31 @@ export function isBareKey(bytes: Uint8Array, from: number, to: number): boolean 
   return (kind & OPENER) !== 0;
 }
 
-/** YAML 1.1 has twenty-two ways to write a boolean. */
-const AMBIGUOUS = new Set(["y", "n", "yes", "no", "on", "off", "true", "false", "null", "inf", "nan", "infinity"]);
+/** YAML 1.1 has twenty-two ways to write a boolean; no word that some schema knows is longer than `infinity`. */
 const LONGEST_AMBIGUOUS = 8;
+const AMBIGUOUS: readonly (readonly Uint8Array[])[] = (() => {
+  const byInitial: Uint8Array[][] = Array.from({ length: 256 }, () => []);
+  for (const word of ["y", "n", "yes", "no", "on", "off", "true", "false", "null", "inf", "nan", "infinity"]) {
+    const bytes = new TextEncoder().encode(word);
+    for (const initial of [word.charCodeAt(0), word.charCodeAt(0) - 0x20]) byInitial[initial]?.push(bytes);
+  }
+  return byInitial;
+})();
 
 function classifyWord(bytes: Uint8Array, from: number, to: number): Kind {
-  if (to - from > LONGEST_AMBIGUOUS) return KIND_STRING;
-  switch ((bytes[from] ?? 0) | 0x20) {
-    case 0x66: // f
-    case 0x69: // i
-    case 0x6e: // n
-    case 0x6f: // o
-    case 0x74: // t
-    case 0x79: // y
-      break;
-    default:
-      return KIND_STRING;
+  const length = to - from;
+  if (length > LONGEST_AMBIGUOUS) return KIND_STRING;
+  for (const word of AMBIGUOUS[bytes[from] ?? 0] ?? []) {
+    if (word.length === length && matches(bytes, from, word, 0x20)) {
+      return length >= 4 && length <= 5 && matches(bytes, from, word, 0) ? LITERAL_JSON : FAIL;
+    }
   }
-  let word = "";
-  for (let i = from; i < to; i++) word += String.fromCharCode(bytes[i] ?? 0);
-  if (word === "true" || word === "false" || word === "null") return LITERAL_JSON;
-  return AMBIGUOUS.has(word.toLowerCase()) ? FAIL : KIND_STRING;
+  return KIND_STRING;
+}
+
+function matches(bytes: Uint8Array, from: number, word: Uint8Array, ignoredBit: number): boolean {
+  for (let i = 0; i < word.length; i++) if (((bytes[from + i] ?? 0) | ignoredBit) !== word[i]) return false;
+  return true;
 }
 
 function classifyDigits(bytes: Uint8Array, from: number, to: number): Kind {

@@ -75,7 +75,9 @@ interface Field {
   key: Uint8Array;
   start: number;
   end: number;
-  kind: Kind | -1;
+  kind: Kind;
+  /** A string that stands there as it reads. */
+  verbatim: boolean;
 }
 
 class Recognizer {
@@ -85,7 +87,7 @@ class Recognizer {
   /** Of the line that `at` is on: where its text begins; END behind the last. */
   private column = 0;
   /** The JSON, written as the file is read. */
-  private out: Buffer = Buffer.alloc(4096);
+  private out = allocate(4096);
   private size = 0;
   private readonly hashes = new Int32Array(MAX_DEPTH * MAX_KEYS);
   private hashCount = 0;
@@ -95,10 +97,14 @@ class Recognizer {
   private id = field("");
   private name = field("");
   private type = field("");
+  private lastType: Uint8Array = new Uint8Array(0);
+  private lastTypeText: string | null = "";
+  /** Whether the last scalar stands in JSON as it reads: ASCII without escapes. */
+  private verbatim = true;
 
   recognize(bytes: Uint8Array, length: number, keys: DefinitionKeys): Recognized | null {
     // A byte of the file becomes at most three of JSON (`a:` + line feed is `"a":null,`).
-    if (this.out.length < length * 4 + 16) this.out = Buffer.alloc(length * 8 + 16);
+    if (this.out.length < length * 4 + 16) this.out = allocate(length * 8 + 16);
     if (keys !== this.keys) this.expect(keys);
     this.bytes = bytes;
     this.end = length;
@@ -106,7 +112,7 @@ class Recognizer {
     this.size = 0;
     this.hashCount = 0;
     this.depth = 0;
-    this.id.kind = this.name.kind = this.type.kind = -1;
+    this.id.kind = this.name.kind = this.type.kind = FAIL;
     const generation = ++this.generation;
 
     this.nextLine();
@@ -122,7 +128,7 @@ class Recognizer {
     return {
       id,
       name,
-      declaredType: this.text(this.type),
+      declaredType: this.typeText(),
       jsonBytes: size,
       json: () => {
         if (generation !== this.generation) throw new Error("json() after the next recognize()");
@@ -140,14 +146,19 @@ class Recognizer {
 
   private text(of: Field): string | null {
     if (of.kind !== KIND_STRING) return null;
-    const { start, end } = of;
-    let plain = true;
-    for (let i = start; i < end; i++) {
-      const byte = this.out[i] ?? 0;
-      if (byte >= 0x80 || byte === BACKSLASH) plain = false;
+    if (of.verbatim) return this.out.latin1Slice(of.start + 1, of.end - 1);
+    return JSON.parse(this.out.toString("utf8", of.start, of.end)) as string;
+  }
+
+  /** The definitions of a directory name the same type: one string will do for all of them. */
+  private typeText(): string | null {
+    const { type } = this;
+    if (type.kind !== KIND_STRING || !type.verbatim) return this.text(type);
+    if (!this.equals(this.lastType, type.start + 1, type.end - 1)) {
+      this.lastType = new Uint8Array(this.out.subarray(type.start + 1, type.end - 1));
+      this.lastTypeText = this.text(type);
     }
-    if (plain) return this.out.toString("latin1", start + 1, end - 1);
-    return JSON.parse(this.out.toString("utf8", start, end)) as string;
+    return this.lastTypeText;
   }
 
   private isAtEnd(): boolean {
@@ -325,9 +336,16 @@ class Recognizer {
   }
 
   private note(keyStart: number, keyEnd: number, start: number, kind: Kind): void {
-    if (this.equals(this.id.key, keyStart, keyEnd)) fill(this.id, start, this.size, kind);
-    if (this.equals(this.name.key, keyStart, keyEnd)) fill(this.name, start, this.size, kind);
-    if (this.equals(this.type.key, keyStart, keyEnd)) fill(this.type, start, this.size, kind);
+    if (this.equals(this.id.key, keyStart, keyEnd)) this.fill(this.id, start, kind);
+    if (this.equals(this.name.key, keyStart, keyEnd)) this.fill(this.name, start, kind);
+    if (this.equals(this.type.key, keyStart, keyEnd)) this.fill(this.type, start, kind);
+  }
+
+  private fill(of: Field, start: number, kind: Kind): void {
+    of.start = start;
+    of.end = this.size;
+    of.kind = kind;
+    of.verbatim = this.verbatim;
   }
 
   private equals(key: Uint8Array, start: number, end: number): boolean {
@@ -365,8 +383,18 @@ class Recognizer {
     out[o++] = QUOTE;
     let textEnd = from;
     let outEnd = o;
+    this.verbatim = true;
     scan: while (i < end) {
-      const byte = bytes[i] ?? 0;
+      let byte = bytes[i] ?? 0;
+      if (TEXT[byte] === TEXT_ORDINARY) {
+        do {
+          out[o++] = byte;
+          byte = bytes[++i] ?? 0;
+        } while (TEXT[byte] === TEXT_ORDINARY && i < end);
+        textEnd = i;
+        outEnd = o;
+        continue;
+      }
       switch (TEXT[byte]) {
         case TEXT_COLON: {
           const next = i + 1 < end ? bytes[i + 1] : LINE_FEED;
@@ -387,18 +415,18 @@ class Recognizer {
           break scan;
         case TEXT_ESCAPED:
           out[o++] = BACKSLASH;
+          this.verbatim = false;
           break;
         case TEXT_UNICODE: {
           const length = printableLength(bytes, i, end);
           if (length === 0) return false;
+          this.verbatim = false;
           for (let n = 1; n < length; n++) out[o++] = bytes[i++] ?? 0;
           out[o++] = bytes[i++] ?? 0;
           textEnd = i;
           outEnd = o;
           continue;
         }
-        case TEXT_ORDINARY:
-          break;
         default:
           return false;
       }
@@ -419,12 +447,14 @@ class Recognizer {
     let i = this.at + 1;
     let o = this.size;
     out[o++] = QUOTE;
+    this.verbatim = true;
     while (i < end) {
       const byte = bytes[i] ?? 0;
       switch (TEXT[byte]) {
         case TEXT_UNICODE: {
           const length = printableLength(bytes, i, end);
           if (length === 0) return false;
+          this.verbatim = false;
           for (let n = 0; n < length; n++) out[o++] = bytes[i++] ?? 0;
           continue;
         }
@@ -437,6 +467,7 @@ class Recognizer {
             return true;
           }
           if (i < end && isSharedEscape(bytes[i] ?? 0)) {
+            this.verbatim = false;
             out[o++] = bytes[i++] ?? 0;
             continue;
           }
@@ -460,17 +491,20 @@ class Recognizer {
     let i = this.at + 1;
     let o = this.size;
     out[o++] = QUOTE;
+    this.verbatim = true;
     while (i < end) {
       const byte = bytes[i] ?? 0;
       switch (TEXT[byte]) {
         case TEXT_UNICODE: {
           const length = printableLength(bytes, i, end);
           if (length === 0) return false;
+          this.verbatim = false;
           for (let n = 0; n < length; n++) out[o++] = bytes[i++] ?? 0;
           continue;
         }
         case TEXT_ESCAPED:
           out[o++] = BACKSLASH;
+          this.verbatim = false;
           break;
         case TEXT_ORDINARY:
           if (byte !== APOSTROPHE) break;
@@ -507,6 +541,7 @@ class Recognizer {
     if (indent <= parent || i + indent >= end || bytes[i + indent] === LINE_FEED) return FAIL;
     let o = this.size;
     out[o++] = QUOTE;
+    this.verbatim = false;
     let breaks = 0;
     let spaces = 0;
     for (;;) {
@@ -648,13 +683,14 @@ function isSharedEscape(byte: number): boolean {
 }
 
 function field(key: string): Field {
-  return { key: Buffer.from(JSON.stringify(key).slice(1, -1)), start: 0, end: 0, kind: -1 };
+  return { key: Buffer.from(JSON.stringify(key).slice(1, -1)), start: 0, end: 0, kind: FAIL, verbatim: true };
 }
 
-function fill(of: Field, start: number, end: number, kind: Kind): void {
-  of.start = start;
-  of.end = end;
-  of.kind = kind;
+/** Both runtimes have it; their types leave it out. */
+type Latin1Buffer = Buffer & { latin1Slice(start: number, end: number): string };
+
+function allocate(bytes: number): Latin1Buffer {
+  return Buffer.alloc(bytes) as Latin1Buffer;
 }
 
 const recognizer = new Recognizer();
