@@ -1,0 +1,44 @@
+/** Imports one file in a process of its own, and says what that did beyond defining functions. */
+import { execFile } from "node:child_process";
+import { createRequire } from "node:module";
+import { promisify } from "node:util";
+
+const BUDGET_MS = 30;
+/** The fastest of so many counts: what is slower is the machine's doing. */
+const ATTEMPTS = 5;
+
+const run = promisify(execFile);
+const deno = createRequire(import.meta.url).resolve("deno/bin.cjs");
+
+interface Effects {
+  /** What new descriptors of the process point to. */
+  descriptors: string[];
+  /** Timers, watchers, workers and the like that were not there before. */
+  resources: string[];
+  /** Shared objects mapped into the process. */
+  native: string[];
+  elapsedMs: number;
+}
+
+export async function probeImport(runtime: "node" | "deno", file: string): Promise<string[]> {
+  const problems: string[] = [];
+  let fastest = Number.POSITIVE_INFINITY;
+  for (let attempt = 1; attempt <= ATTEMPTS && (attempt === 1 || fastest >= BUDGET_MS); attempt++) {
+    const effects = await importInChild(runtime, file);
+    fastest = Math.min(fastest, effects.elapsedMs);
+    if (attempt > 1) continue;
+    for (const target of effects.descriptors) problems.push(`opens ${target}`);
+    for (const resource of effects.resources) problems.push(`starts ${resource}`);
+    for (const object of effects.native) problems.push(`loads native code: ${object}`);
+  }
+  if (fastest >= BUDGET_MS) problems.push(`takes ${fastest.toFixed(1)} ms; at most ${BUDGET_MS} are allowed`);
+  return problems;
+}
+
+async function importInChild(runtime: "node" | "deno", file: string): Promise<Effects> {
+  const { fileURLToPath } = await import("node:url");
+  const child = fileURLToPath(new URL("./import-probe-child.ts", import.meta.url));
+  const args = runtime === "deno" ? [deno, "run", "-A", "--quiet", child, file] : [child, file];
+  const { stdout } = await run(process.execPath, args, { timeout: 60_000 });
+  return JSON.parse(stdout.trim().split("\n").at(-1) ?? "") as Effects;
+}
