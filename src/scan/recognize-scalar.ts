@@ -44,6 +44,7 @@ for (const opener of "_/($") CLASS[opener.charCodeAt(0)] = OPENER;
 CLASS.fill(OPENER, 0xc2, 0xf5);
 CLASS["/".charCodeAt(0)] = OPENER | TELLING;
 
+const PLUS = 0x2b;
 const DASH = 0x2d;
 const DOT = 0x2e;
 const SLASH = 0x2f;
@@ -85,6 +86,8 @@ const AMBIGUOUS: readonly (readonly Uint8Array[])[] = (() => {
 
 function classifyWord(bytes: Uint8Array, from: number, to: number): Kind {
   const length = to - from;
+  // `E3`: the exponent alone makes a number for some readers of YAML 1.1.
+  if (((bytes[from] ?? 0) | 0x20) === 0x65 && isExponent(bytes, from + 1, to)) return FAIL;
   if (length > LONGEST_AMBIGUOUS) return KIND_STRING;
   for (const word of AMBIGUOUS[bytes[from] ?? 0] ?? []) {
     if (word.length === length && matches(bytes, from, word, 0x20)) {
@@ -104,6 +107,12 @@ function classifyDigits(bytes: Uint8Array, from: number, to: number): Kind {
   if (isUuid(bytes, from, to) || isVersion(bytes, from, to)) return KIND_STRING;
   for (let i = from; i < to; i++) if (((CLASS[bytes[i] ?? 0] ?? 0) & TELLING) !== 0) return KIND_STRING;
   return FAIL;
+}
+
+function isExponent(bytes: Uint8Array, from: number, to: number): boolean {
+  const sign = bytes[from] === DASH || bytes[from] === PLUS ? 1 : 0;
+  for (let i = from + sign; i < to; i++) if (CLASS[bytes[i] ?? 0] !== DIGIT) return false;
+  return from + sign < to;
 }
 
 /** Fifteen digits are kept by a double; a leading zero is an octal number to some. */

@@ -230,7 +230,8 @@ class Recognizer {
     const dashAt = this.at++;
     this.skipSpaces();
     if (this.isAtLineEnd()) {
-      return this.endLine() && this.blockValue(indent) !== FAIL;
+      // An item without a value is rare, and misread by a parser in use.
+      return this.endLine() && this.column > indent && this.blockValue(indent) !== FAIL;
     }
     if (this.isDash()) return false;
     if (!this.isKeyAhead()) return this.inlineValue(indent) !== FAIL;
