@@ -34,6 +34,10 @@ void [process.stdin, process.stdout, process.stderr];
 await import(pathToFileURL(`${import.meta.dirname}/report.ts`).href);
 require("node:os");
 
+// A worker's descriptors show only when its thread has come up.
+const started: string[] = [];
+process.on("worker", () => started.push("a worker"));
+
 const before = { descriptors: descriptors(), native: nativeObjects(), resources: resources() };
 const startedAt = performance.now();
 const cpuBefore = process.cpuUsage();
@@ -45,16 +49,9 @@ const elapsedMs = Math.min(performance.now() - startedAt, (user + system) / 1000
 // What an import starts in the background shows a moment later.
 await new Promise((resolve) => setImmediate(resolve));
 
-console.log(
-  JSON.stringify({
-    descriptors: [...descriptors()]
-      .filter(([fd, target]) => before.descriptors.get(fd) !== target)
-      .map(([, target]) => target),
-    resources: [...resources()]
-      .filter(([kind, count]) => count > (before.resources.get(kind) ?? 0))
-      .map(([kind]) => kind),
-    native: [...nativeObjects()].filter((object) => !before.native.has(object)),
-    elapsedMs,
-  }),
-);
+const opened = [...descriptors()].filter(([fd, target]) => before.descriptors.get(fd) !== target);
+for (const [kind, count] of resources()) if (count > (before.resources.get(kind) ?? 0)) started.push(kind);
+const native = [...nativeObjects()].filter((object) => !before.native.has(object));
+const descriptorsOpened = opened.map(([, target]) => target);
+console.log(JSON.stringify({ descriptors: descriptorsOpened, resources: started, native, elapsedMs }));
 process.exit(0);
