@@ -1,0 +1,126 @@
+/** The other way: each change of a record in the index becomes the next version of its artifact. */
+import { randomUUID } from "node:crypto";
+import { mkdir, rename, rm } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { UnsafePathError } from "../errors.ts";
+import { flushDirectories, flushDirectory, writeNewFile } from "../state/files.ts";
+import { DANGLING } from "../state/lifecycle.ts";
+import type { MirrorReceipt, StateMirror, StateRecord, StateTransition } from "../state/model.ts";
+import { listNames, MARKER, METADATA, RAW, readItem, readMarker, versionsIn } from "./artifact-item.ts";
+import { describeVersion, stringifyMetadata } from "./artifact-metadata.ts";
+import { type ArtifactKind, contentOf } from "./artifact-records.ts";
+
+export interface ArtifactMirrorOptions<D, S extends string> {
+  kind: ArtifactKind<D, S>;
+  /** The model instance under which a record is written that was made here; an imported one stays where it came from. */
+  modelId: string | ((record: StateRecord<D, S>) => string);
+  /** The tag `modelName` of what is written there. */
+  modelName: string | ((record: StateRecord<D, S>) => string);
+  /** Awaited before each write, with the item's directory: swamp marks it dirty for its sync. */
+  onWillWrite?: (paths: string[]) => Promise<void>;
+  /** After each write: swamp keeps a catalog. */
+  onWritten?: (transition: StateTransition<D, S>, receipt: MirrorReceipt | undefined) => Promise<void>;
+  /** `flushed` (default): on disk before it counts as delivered. `written`: a loss of power may lose the newest versions. */
+  durability?: "flushed" | "written";
+}
+
+/**
+ * A mirror for `openStateIndex({ mirror })` that writes each change as the next version of the record's artifact, in the
+ * form that {@link scanArtifacts} reads. Content and metadata are complete before the marker names the version, and the
+ * marker is replaced atomically: a reader finds the old version or the new one. What is delivered twice is written once.
+ * A record whose artifact is gone (`dangling`) has nothing to follow.
+ *
+ * @throws UnsafePathError from `locate` and `write` for an id or origin that leads out of the type's directory
+ */
+export function artifactMirror<D, S extends string>(
+  dataDir: string,
+  options: ArtifactMirrorOptions<D, S>,
+): StateMirror<D, S> {
+  const { kind, onWillWrite, onWritten } = options;
+  const flush = options.durability !== "written";
+  const valueFor = (value: ArtifactMirrorOptions<D, S>["modelId"], record: StateRecord<D, S>) =>
+    typeof value === "string" ? value : value(record);
+
+  function locate(record: StateRecord<D, S>): string {
+    const origin = record.origin ?? `${kind.type}/${valueFor(options.modelId, record)}/${kind.itemName(record.id)}`;
+    const parts = origin.slice(kind.type.length + 1).split("/");
+    if (!origin.startsWith(`${kind.type}/`) || parts.length !== 2 || !parts.every(isFileName)) {
+      throw new UnsafePathError(origin, `an artifact of this kind lies at ${kind.type}/{modelId}/{dataName}`);
+    }
+    return join(dataDir, origin);
+  }
+
+  async function write({ record }: StateTransition<D, S>): Promise<MirrorReceipt | undefined> {
+    if (record.state === DANGLING) return undefined;
+    const item = locate(record);
+    const content = Buffer.from(JSON.stringify(contentOf(kind, record)));
+    const current = readItem(item);
+    if (current.kind === "artifact" && content.equals(current.content)) {
+      return { path: item, version: current.version, metadata: { ...current.metadata.document } };
+    }
+    const version = await makeVersion(item, dataDir, current.kind === "absent" && flush);
+    const metadata = describeVersion({
+      previous: current.kind === "artifact" ? current.metadata.document : null,
+      name: basename(item),
+      modelId: valueFor(options.modelId, record),
+      modelName: valueFor(options.modelName, record),
+      specName: kind.specName,
+      version,
+      content,
+    });
+    await publish(item, version, { content, metadata: stringifyMetadata(metadata) }, flush);
+    return { path: item, version, metadata };
+  }
+
+  return { locate, write, ...(onWillWrite && { onWillWrite }), ...(onWritten && { onWritten }) };
+}
+
+/** Makes the directory of the next version, whoever else makes one at this moment. */
+async function makeVersion(item: string, dataDir: string, flushParents: boolean): Promise<number> {
+  await mkdir(item, { recursive: true });
+  if (flushParents) await flushDirectories(dirname(item), dataDir);
+  for (let version = (versionsIn(listNames(item) ?? [])[0] ?? 0) + 1; ; version++) {
+    try {
+      await mkdir(join(item, String(version)));
+      return version;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+    }
+  }
+}
+
+/** Fills the version and has the marker name it. What fails before that leaves nothing. */
+async function publish(
+  item: string,
+  version: number,
+  { content, metadata }: { content: Uint8Array; metadata: string },
+  flush: boolean,
+): Promise<void> {
+  const dir = join(item, String(version));
+  const draft = `${randomUUID()}.tmp`;
+  try {
+    await writeNewFile(join(dir, RAW), content, flush);
+    // Where there is no marker, a version counts once it has metadata: they come whole.
+    await writeNewFile(join(dir, `.${draft}`), metadata, flush);
+    await rename(join(dir, `.${draft}`), join(dir, METADATA));
+    if (flush) await flushDirectory(dir);
+    await writeNewFile(join(item, `.${draft}`), String(version), flush);
+  } catch (error) {
+    await rm(join(item, `.${draft}`), { force: true });
+    await rm(dir, { recursive: true, force: true });
+    throw error;
+  }
+  if (namedVersion(item) > version) await rm(join(item, `.${draft}`));
+  else await rename(join(item, `.${draft}`), join(item, MARKER));
+  if (flush) await flushDirectory(item);
+}
+
+/** The version that the marker names, where that is there: somebody else may have written a later one meanwhile. */
+function namedVersion(item: string): number {
+  const named = readMarker(join(item, MARKER));
+  return versionsIn(listNames(item) ?? []).find((version) => String(version) === named) ?? 0;
+}
+
+function isFileName(name: string): boolean {
+  return name !== "" && name !== "." && name !== ".." && !/[\0\\]/.test(name);
+}
