@@ -91,7 +91,8 @@ function readDirectory(
   }
 }
 
-function readOne(
+/** What one path holds; null when that is no definition file at all. */
+export function readOne(
   root: ObviousRoot,
   type: string,
   path: string,
@@ -185,14 +186,14 @@ export function matchesOf(
   return matches;
 }
 
-/** The problem that keeps "not found" from being the answer to a look-up by name. */
-export function problemOf(
+/** The problem that keeps "not found" from being the answer to a look-up by name in a type. */
+function problemOf(
   reading: ObviousReading,
-  query: { key: string; type: string | null; roots?: readonly string[] | undefined },
+  query: { key: string; type: string; roots?: readonly string[] | undefined },
 ): ObviousProblem | null {
   for (const root of query.roots ?? reading.roots.map((r) => r.name)) {
     for (const one of reading.problems) {
-      const concerned = one.root === root && (query.type === null || one.type === query.type);
+      const concerned = one.root === root && one.type === query.type;
       if (concerned && one.kind !== "bad-filename" && filenameOf(one.path) === `${query.key}.yaml`) return one;
     }
   }
@@ -206,7 +207,7 @@ export function answerOf(
 ): { found: string } | { problem: string } | null {
   const winner = matchesOf(reading, query)[0];
   if (winner !== undefined) return { found: winner.path };
-  const one = query.by === "name" ? problemOf(reading, query) : null;
+  const one = query.by === "name" && query.type !== null ? problemOf(reading, { ...query, type: query.type }) : null;
   return one === null ? null : { problem: one.path };
 }
 

@@ -1,0 +1,59 @@
+/** Removing a definition, and the directories that it leaves empty. */
+import { join } from "node:path";
+import { type AbortOptions, abortable } from "../abort.ts";
+import type { RepositoryContext } from "./context.ts";
+import { holderOf } from "./holders.ts";
+import { withIdLock } from "./id-lock.ts";
+import { flushAll } from "./save.ts";
+import { type TypeRef, writableType } from "./type-path.ts";
+import { hasTypeDirectory, inodeAt, remove, removeEmptyDirectories } from "./write.ts";
+
+/**
+ * Removes the file found for the id in the write root; nothing when there is none. Point of no return: the first file is
+ * removed; aborted before, nothing has been touched.
+ */
+export async function removeDefinition<T>(
+  context: RepositoryContext<T>,
+  typeRef: TypeRef,
+  id: string,
+  options: AbortOptions,
+): Promise<void> {
+  const lockOptions = { ...context.lock, signal: options.signal };
+  options.signal?.throwIfAborted();
+  const type = writableType(typeRef);
+  if ((await holderOf(context, type, id, options)) === null) return;
+  for (let removed = false; !removed; ) {
+    removed = await withIdLock(context.lockDir, id, () => removeHeld(context, type, id, options), lockOptions);
+  }
+}
+
+/** The caller holds the lock of the id. False when another file lies in the place meanwhile: look again. */
+async function removeHeld<T>(
+  context: RepositoryContext<T>,
+  type: string,
+  id: string,
+  options: AbortOptions,
+): Promise<boolean> {
+  const { index, writeRoot, flush } = context;
+  const holder = await holderOf(context, type, id, options);
+  if (holder === null) return true;
+  const { entry } = holder;
+  // Its links go first: should we be stopped here, the file itself is still found.
+  const paths = [...holder.followers, ...holder.aliases, entry.path];
+  const inode = inodeAt(entry.path);
+  await abortable(context.onWillWrite(paths), options.signal);
+  options.signal?.throwIfAborted();
+
+  if (!hasTypeDirectory(writeRoot.dir, type)) return false;
+  const now = index.examine(entry.path, writeRoot.name, type);
+  if (inodeAt(entry.path) !== inode || now.kind !== "entry" || now.entry.id !== id) return false;
+  for (const path of paths) if (holder.followers.includes(path) || inodeAt(path) === inode) remove(path);
+  const remaining = removeEmptyDirectories(join(writeRoot.dir, type), writeRoot.dir);
+  index.noteWritten(paths);
+  try {
+    if (flush) await flushAll([remaining], entry.path);
+  } finally {
+    await context.onChange({ kind: "deleted", type, id, name: entry.name, path: entry.path });
+  }
+  return true;
+}

@@ -1,0 +1,239 @@
+/** Storing a definition so that no byte of any other is lost, wherever the process, or another one, stops or steps in. */
+import fs from "node:fs";
+import { dirname, join } from "node:path";
+import { type AbortOptions, abortable } from "../abort.ts";
+import { DefinitionConflictError, DefinitionWriteError, NameLockLostError } from "../errors.ts";
+import { type NameLock, withNameLock } from "../lock/index.ts";
+import type { DefinitionChange, RepositoryContext } from "./context.ts";
+import { type Holder, holderOf, otherOfName, refuseCopies, refuseShadowed } from "./holders.ts";
+import { withIdLock } from "./id-lock.ts";
+import { nameConflict, placeForMoved, placeForNew } from "./placement.ts";
+import { type Manuscript, proofread } from "./prepare.ts";
+import {
+  flushDirectory,
+  hasTypeDirectory,
+  inodeAt,
+  linkInto,
+  makeTypeDirectory,
+  remove,
+  replace,
+  writeDraft,
+} from "./write.ts";
+
+/** What a save did, and which directories have yet to reach the disk. */
+interface Placed {
+  kind: "created" | "updated";
+  path: string;
+}
+
+/**
+ * Stores the definition in the write root. Point of no return: the temporary file is begun; aborted before, nothing has
+ * been touched.
+ */
+export async function save<T>(
+  context: RepositoryContext<T>,
+  manuscript: Manuscript,
+  options: AbortOptions,
+): Promise<void> {
+  const { lockDir, lock } = context;
+  const lockOptions = { ...lock, signal: options.signal };
+  await untilSettled(manuscript, async () => {
+    options.signal?.throwIfAborted();
+    const holder = await holderOf(context, manuscript.type, manuscript.id, options);
+    try {
+      return holder === null
+        ? await withNameLock(
+            lockDir,
+            manuscript.name,
+            (held) => storeNew(context, manuscript, held, options),
+            lockOptions,
+          )
+        : await withIdLock(lockDir, manuscript.id, () => storeOver(context, manuscript, options), lockOptions);
+    } catch (error) {
+      if (error instanceof NameLockLostError) return null;
+      throw error;
+    }
+  });
+}
+
+/** Tries again while the world changes between the look and the act. */
+export async function untilSettled<R>(manuscript: Manuscript, attempt: () => Promise<R | null>): Promise<R> {
+  for (let left = MOST_ATTEMPTS; left > 0; left--) {
+    const settled = await attempt().catch((error) => {
+      // A directory that was made for this file has been removed again, being empty.
+      if (error instanceof DefinitionWriteError && error.errno === "ENOENT") return null;
+      throw error;
+    });
+    if (settled !== null) return settled;
+  }
+  throw new DefinitionConflictError(
+    manuscript.name,
+    manuscript,
+    `the files of "${manuscript.name}" (${manuscript.type}) kept changing while it was to be saved. Retry.`,
+  );
+}
+
+const MOST_ATTEMPTS = 100;
+
+/**
+ * Stores a definition whose id lies nowhere in the write root yet; the caller holds the lock of its name. Null when the
+ * place or the id was taken meanwhile: look again.
+ */
+export async function storeNew<T>(
+  context: RepositoryContext<T>,
+  manuscript: Manuscript,
+  held: NameLock,
+  options: AbortOptions,
+): Promise<Placed | null> {
+  const { index, writeRoot } = context;
+  if ((await holderOf(context, manuscript.type, manuscript.id, options)) !== null) return null;
+  await refuseShadowed(context, manuscript, options);
+  const other = await otherOfName(context, manuscript, options);
+  if (other !== null) throw nameConflict(other, manuscript.name);
+  const typeDir = join(writeRoot.dir, manuscript.type);
+  hasTypeDirectory(writeRoot.dir, manuscript.type);
+  const path = placeForNew(context, typeDir, manuscript);
+  if (path === null) return null;
+  await announce(context, [path], options);
+
+  const { dir, changed } = makeTypeDirectory(writeRoot.dir, manuscript.type);
+  const draft = await writeDraft(dir, manuscript.text, { flush: context.flush });
+  try {
+    proofread(context, draft, manuscript);
+    held.verify();
+    if (!hasTypeDirectory(writeRoot.dir, manuscript.type)) return null;
+    if (!linkInto(draft.path, path)) return null;
+    index.noteWritten([path]);
+  } finally {
+    draft.discard();
+  }
+  return finish(context, manuscript, { kind: "created", path }, [...changed, dir]);
+}
+
+/**
+ * Replaces the file that holds the id, where it lies; then, where it should be called otherwise, links it to its new
+ * name, and unlinks the old one last. The caller holds the lock of the id. Null when the file changed hands meanwhile.
+ */
+async function storeOver<T>(
+  context: RepositoryContext<T>,
+  manuscript: Manuscript,
+  options: AbortOptions,
+): Promise<Placed | null> {
+  const holder = await holderOf(context, manuscript.type, manuscript.id, options);
+  if (holder === null) return null;
+  refuseCopies(holder);
+  if (holder.entry.name === manuscript.name) return replaceAndMove(context, manuscript, holder, null, options);
+  return withNameLock(
+    context.lockDir,
+    manuscript.name,
+    (held) => replaceAndMove(context, manuscript, holder, held, options),
+    { ...context.lock, signal: options.signal },
+  );
+}
+
+/** `held` is the lock of the name, where it is a new one. */
+async function replaceAndMove<T>(
+  context: RepositoryContext<T>,
+  manuscript: Manuscript,
+  holder: Holder,
+  held: NameLock | null,
+  options: AbortOptions,
+): Promise<Placed | null> {
+  const { index, writeRoot } = context;
+  const { type, id, name } = manuscript;
+  const dir = join(writeRoot.dir, type);
+  if (!hasTypeDirectory(writeRoot.dir, type)) return null;
+
+  const named = join(dir, `${name}.yaml`);
+  const aliases = [holder.entry.path, ...holder.aliases];
+  const from = aliases.includes(named) ? named : holder.entry.path;
+  const surplus = aliases.filter((alias) => alias !== from);
+  let to = placeForMoved(context, from, dir, manuscript);
+  if (held !== null || to !== from) {
+    const other = await otherOfName(context, manuscript, options);
+    if (other !== null && held !== null) throw nameConflict(other, name);
+    // Two have had this name before; which of them a lookup finds must not change by a save.
+    if (other?.root === writeRoot.name) to = from;
+  }
+  await announce(context, [...new Set([...surplus, from, to])], options);
+
+  const like = fs.statSync(from, { throwIfNoEntry: false });
+  const inode = inodeAt(from);
+  if (like === undefined) return null;
+  const draft = await writeDraft(dir, manuscript.text, { like, flush: context.flush });
+  let moved = false;
+  try {
+    proofread(context, draft, manuscript);
+    held?.verify();
+    if (!hasTypeDirectory(writeRoot.dir, type)) return null;
+    const now = index.examine(from, writeRoot.name, type);
+    if (now.kind !== "entry" || now.entry.id !== id) return null;
+    if (to !== from && inodeAt(to) !== null) return null;
+    for (const alias of surplus) if (inodeAt(alias) === inode) remove(alias);
+    replace(draft.path, from);
+    // Should the link fail, the definition is stored and found where it lies; the next save tries again.
+    moved = to !== from && tried(() => linkInto(from, to));
+    index.noteWritten([...surplus, from, to]);
+  } finally {
+    draft.discard();
+  }
+  if (!moved) return finish(context, manuscript, { kind: "updated", path: from }, [dir]);
+  return finish(context, manuscript, { kind: "updated", path: to }, [dir], () => {
+    // Whoever has stepped in meanwhile without a lock keeps his file: it is not the one that was moved.
+    if (inodeAt(from) !== draft.inode || inodeAt(to) !== draft.inode) return;
+    remove(from);
+    index.noteWritten([from]);
+  });
+}
+
+function tried(act: () => boolean): boolean {
+  try {
+    return act();
+  } catch {
+    return false;
+  }
+}
+
+/** Tells the hook which paths may change, and gives up when the caller does; the last moment to do so. */
+async function announce<T>(
+  context: RepositoryContext<T>,
+  paths: readonly string[],
+  { signal }: AbortOptions,
+): Promise<void> {
+  signal?.throwIfAborted();
+  await abortable(context.onWillWrite(paths), signal);
+  signal?.throwIfAborted();
+}
+
+/** It is in place. Brings it to the disk, cleans up behind it, tells who wants to know. */
+async function finish<T>(
+  context: RepositoryContext<T>,
+  { type, id, name }: Manuscript,
+  placed: Placed,
+  dirs: readonly string[],
+  cleanUp?: () => void,
+): Promise<Placed> {
+  const change: DefinitionChange = { kind: placed.kind, type, id, name, path: placed.path };
+  try {
+    if (context.flush) await flushAll(dirs, placed.path);
+    if (cleanUp !== undefined) {
+      cleanUp();
+      if (context.flush) await flushAll([dirname(placed.path)], placed.path);
+    }
+  } finally {
+    await context.onChange(change);
+  }
+  return placed;
+}
+
+export async function flushAll(dirs: readonly string[], path: string): Promise<void> {
+  const outcomes = await Promise.allSettled([...new Set(dirs)].map((dir) => flushDirectory(dir)));
+  for (const outcome of outcomes) {
+    if (outcome.status === "rejected") {
+      throw new DefinitionWriteError(path, (outcome.reason as NodeJS.ErrnoException).code ?? "EIO", {
+        cause: outcome.reason,
+        outcome: "The change is in place, but a power failure may undo it",
+      });
+    }
+  }
+}
