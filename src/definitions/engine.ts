@@ -1,0 +1,39 @@
+/**
+ * Where the index's heavy work runs: sweeps and commits go to one worker thread, so that neither a listing nor a flush
+ * ever holds the event loop; where no worker can start they run here, in slices.
+ */
+
+import type { FilePlace } from "./reconcile.ts";
+import type { PendingPut } from "./store.ts";
+import type { SweepResult, SweepTarget } from "./sweep.ts";
+
+export interface SweepCallbacks {
+  signal?: AbortSignal;
+  onFiles?: (files: number, read: number) => void;
+}
+
+/** One place to look at again, and the directory that it lies in. */
+export interface AppliedPlace {
+  place: FilePlace;
+  dir: string;
+}
+
+export interface ApplyResult {
+  symlinks: AppliedPlace[];
+  unreadable: { at: AppliedPlace; path: string; errno: string }[];
+  deferred: AppliedPlace[];
+  read: number;
+  changed: number;
+  /** Per root, by how much the number of valid definitions changed. */
+  counts: number[];
+}
+
+export interface IndexEngine {
+  /** Durable when it resolves. */
+  commit(puts: PendingPut[]): Promise<void>;
+  /** Its changes are committed when it resolves. */
+  sweep(target: SweepTarget, callbacks: SweepCallbacks): Promise<SweepResult>;
+  apply(places: readonly AppliedPlace[], callbacks: SweepCallbacks): Promise<ApplyResult>;
+  /** Ends what runs at its next pause. */
+  close(): Promise<void>;
+}

@@ -1,0 +1,20 @@
+/** Definitions: the type/name index and the repository over it. */
+export type {
+  DefinitionEntry,
+  DefinitionKeys,
+  DefinitionProblem,
+  FileStamp,
+  Naming,
+  ProblemKind,
+} from "../scan/model.ts";
+export type {
+  DefinitionIndex,
+  DefinitionIndexOptions,
+  DefinitionIndexStats,
+  DefinitionRoot,
+  ListOptions,
+  LookupOptions,
+  RefreshReport,
+  SweepProgress,
+} from "./model.ts";
+export { openDefinitionIndex } from "./open.ts";

@@ -1,0 +1,92 @@
+/** The engine without a worker: the same work in slices of a few milliseconds on the calling thread. */
+import type { ExamineOptions } from "../scan/examine.ts";
+import { applyFiles } from "./apply.ts";
+import type { AppliedPlace, ApplyResult, IndexEngine, SweepCallbacks } from "./engine.ts";
+import type { DefinitionStore, PendingPut } from "./store.ts";
+import { type Breather, type SweepResult, type SweepTarget, sweepType } from "./sweep.ts";
+
+/** Longer than this at a time and a server's timers are late. */
+const SLICE_MS = 4;
+/** A commit flushes; so many changes are worth one. */
+const CHANGES_PER_COMMIT = 1500;
+/** Asking the clock at each file would cost as much as the file. */
+const FILES_PER_LOOK = 16;
+
+export class InlineEngine implements IndexEngine {
+  readonly #store: DefinitionStore;
+  readonly #options: ExamineOptions;
+  readonly #closing = new AbortController();
+  readonly #running = new Set<Promise<unknown>>();
+
+  constructor(store: DefinitionStore, options: ExamineOptions) {
+    this.#store = store;
+    this.#options = options;
+  }
+
+  async commit(puts: PendingPut[]): Promise<void> {
+    this.#store.commit(puts);
+  }
+
+  sweep(target: SweepTarget, callbacks: SweepCallbacks): Promise<SweepResult> {
+    return this.#run((breather) => sweepType(this.#store, target, this.#options, breather, this.#stoppable(callbacks)));
+  }
+
+  apply(places: readonly AppliedPlace[], callbacks: SweepCallbacks): Promise<ApplyResult> {
+    return this.#run((breather) =>
+      applyFiles(this.#store, places, this.#options, breather, this.#stoppable(callbacks)),
+    );
+  }
+
+  #stoppable(callbacks: SweepCallbacks): SweepCallbacks {
+    const { signal } = callbacks;
+    return {
+      ...callbacks,
+      signal: signal === undefined ? this.#closing.signal : AbortSignal.any([signal, this.#closing.signal]),
+    };
+  }
+
+  async #run<T>(work: (breather: Breather) => Promise<T>): Promise<T> {
+    const running = work(new SliceBreather(this.#store));
+    this.#running.add(running);
+    try {
+      return await running;
+    } finally {
+      this.#running.delete(running);
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort(new Error("the index is closing"));
+    await Promise.allSettled(this.#running);
+  }
+}
+
+/** Commits what has gathered and yields after each slice. */
+export class SliceBreather implements Breather {
+  readonly #store: DefinitionStore;
+  readonly #sliceMs: number;
+  readonly #changesPerCommit: number;
+  #since = performance.now();
+  #files = 0;
+
+  constructor(store: DefinitionStore, sliceMs = SLICE_MS, changesPerCommit = CHANGES_PER_COMMIT) {
+    this.#store = store;
+    this.#sliceMs = sliceMs;
+    this.#changesPerCommit = changesPerCommit;
+  }
+
+  due(): boolean {
+    if (++this.#files % FILES_PER_LOOK !== 0) return false;
+    return performance.now() - this.#since > this.#sliceMs || this.#store.waiting >= this.#changesPerCommit;
+  }
+
+  async pause(): Promise<void> {
+    if (this.#store.waiting > 0) {
+      const puts = this.#store.takeWaiting();
+      this.#store.commit(puts);
+      this.#store.dropCommitted(puts);
+    }
+    await new Promise<void>((resolve) => setImmediate(resolve));
+    this.#since = performance.now();
+  }
+}

@@ -1,0 +1,200 @@
+/** Opens an index: checks what it is given, takes a slot of the cache, and puts the parts together. */
+import { realpathSync, statSync } from "node:fs";
+import { isAbsolute, join, normalize } from "node:path";
+import { DefinitionReadError, InvalidArgumentError } from "../errors.ts";
+import { fileSystemOf } from "../ffi/file-system.ts";
+import { openOwnedEnvironment } from "../lmdb/environment.ts";
+import type { ExamineOptions } from "../scan/examine.ts";
+import { DEFAULT_KEYS } from "../scan/model.ts";
+import { openKernelQueue } from "../watch/kernel-queue.ts";
+import { BackgroundSweep } from "./background.ts";
+import type { IndexEngine } from "./engine.ts";
+import { Freshness } from "./freshness.ts";
+import { InlineEngine } from "./inline-engine.ts";
+import { LiveIndex } from "./live-index.ts";
+import { type DefinitionIndex, type DefinitionIndexOptions, type DefinitionRoot, exposeInternals } from "./model.ts";
+import { RootState } from "./root-state.ts";
+import { DefinitionStore } from "./store.ts";
+import { TypeTree } from "./type-tree.ts";
+import { WorkerEngine } from "./worker-engine.ts";
+
+/** Rises when the form of what is stored changes; an index of another form is built anew. */
+const SCHEMA = 1;
+const DEFAULT_MAX_FILE_BYTES = 1024 * 1024;
+/** Larger documents are read again when they are wanted: a cache of everything would be a second copy of the disk. */
+const MAX_KEPT_DOCUMENT_BYTES = 16 * 1024;
+const DEFAULT_SWEEP_INTERVAL_MS = 60_000;
+const MOST_ROOTS = 200;
+
+/**
+ * Opens the index over `roots`. Reads no definition: a type is looked through when it is first asked for, and all of
+ * them in the background.
+ *
+ * The cache in `indexDir` belongs to one process at a time; each takes a slot of its own, and a process that finds none
+ * works with a temporary one. Whatever is damaged, foreign or of an older form is set aside and built anew.
+ *
+ * Aborted before the cache is open, it rejects with the signal's reason and leaves nothing open.
+ *
+ * @throws InvalidArgumentError, DefinitionReadError (a root that is not a directory or cannot be read),
+ *   UnsupportedFileSystemError (`indexDir` on a network file system), IndexUnavailableError
+ */
+export async function openDefinitionIndex(options: DefinitionIndexOptions): Promise<DefinitionIndex> {
+  const checked = check(options);
+  options.signal?.throwIfAborted();
+  const environment = await openOwnedEnvironment({
+    dir: checked.indexDir,
+    identity: checked.identity,
+    ...(options.signal === undefined ? {} : { signal: options.signal }),
+  });
+  try {
+    const index = assemble(environment, checked, options);
+    exposeInternals(index, index);
+    return index;
+  } catch (error) {
+    await environment.close();
+    throw error;
+  }
+}
+
+type Environment = Awaited<ReturnType<typeof openOwnedEnvironment>>;
+
+function assemble(environment: Environment, checked: Checked, options: DefinitionIndexOptions): LiveIndex {
+  const store = new DefinitionStore(environment.root);
+  const queue = options.watch === false ? null : openKernelQueue();
+  const roots = checked.roots.map(({ name, dir }, index) => new RootState(index, name, dir));
+  for (const root of roots) {
+    const { name, reportsEvents } = fileSystemOf(root.dir);
+    if (!reportsEvents) root.unwatchable = `${name} does not report every change`;
+  }
+  const tree = new TypeTree({
+    roots,
+    queue,
+    reopenQueue: openKernelQueue,
+    unwatchable: queue === null ? whyUnwatchable(options) : null,
+    known: store.knownTypes(),
+    onNewType: (state) => store.putType(state.id, state.type),
+  });
+  const { examine } = checked;
+  let engine: Promise<IndexEngine> | null = null;
+  const startEngine = (): Promise<IndexEngine> => {
+    engine ??= process.env["TUSSOCK_NO_WORKERS"]
+      ? Promise.resolve(new InlineEngine(store, examine))
+      : WorkerEngine.start(environment.path, examine).then((worker) => worker ?? new InlineEngine(store, examine));
+    return engine;
+  };
+  const freshness = new Freshness({ store, tree, engine: startEngine, examine });
+  const background = new BackgroundSweep(freshness, tree, options.sweepIntervalMs ?? DEFAULT_SWEEP_INTERVAL_MS);
+  freshness.observe();
+  background.start();
+  return new LiveIndex({
+    store,
+    tree,
+    freshness,
+    background,
+    examine,
+    keys: examine.keys,
+    slot: environment.slot,
+    fileSize: () => sizeOf(join(environment.path, "data.mdb")),
+    release: async () => {
+      if (engine !== null) await (await engine).close();
+      await environment.close();
+    },
+  });
+}
+
+function whyUnwatchable(options: DefinitionIndexOptions): string {
+  if (options.watch === false) return "it was opened with watch: false";
+  return "the kernel's queue of changes is not to be had (no FFI, no inotify, or too many of them)";
+}
+
+function sizeOf(path: string): number {
+  try {
+    return statSync(path).size;
+  } catch {
+    return 0;
+  }
+}
+
+interface Checked {
+  roots: DefinitionRoot[];
+  indexDir: string;
+  examine: ExamineOptions;
+  identity: Record<string, string | number | boolean>;
+}
+
+function check(options: DefinitionIndexOptions): Checked {
+  const roots = checkRoots(options.roots);
+  const { parse, parserId, maxFileBytes = DEFAULT_MAX_FILE_BYTES, keepDocuments = true, keys = DEFAULT_KEYS } = options;
+  if (parse !== undefined && parserId === undefined) {
+    throw new InvalidArgumentError("parserId", parserId, "a name for the parser given, as its results are kept");
+  }
+  if (!(maxFileBytes > 0)) throw new InvalidArgumentError("maxFileBytes", maxFileBytes, "a positive number of bytes");
+  if (options.sweepIntervalMs !== undefined && !(options.sweepIntervalMs > 0)) {
+    throw new InvalidArgumentError("sweepIntervalMs", options.sweepIntervalMs, "a positive number of milliseconds");
+  }
+  const boundary = options.boundary === undefined ? null : realOr(checkPath("boundary", options.boundary));
+  const examine: ExamineOptions = {
+    keys,
+    parse,
+    maxFileBytes,
+    boundary,
+    documents: keepDocuments,
+    maxDocumentBytes: MAX_KEPT_DOCUMENT_BYTES,
+  };
+  return {
+    roots,
+    indexDir: checkPath("indexDir", options.indexDir),
+    examine,
+    identity: {
+      schema: SCHEMA,
+      roots: JSON.stringify(roots),
+      boundary: boundary ?? "",
+      keys: JSON.stringify([keys.id, keys.name, keys.type]),
+      parser: parserId ?? "yaml",
+      maxFileBytes,
+      keepDocuments,
+    },
+  };
+}
+
+function checkRoots(roots: readonly DefinitionRoot[]): DefinitionRoot[] {
+  if (!Array.isArray(roots) || roots.length === 0) throw new InvalidArgumentError("roots", roots, "at least one root");
+  if (roots.length > MOST_ROOTS) throw new InvalidArgumentError("roots", roots, `at most ${MOST_ROOTS} roots`);
+  const checked = roots.map(({ name, dir }) => {
+    if (typeof name !== "string" || name === "") throw new InvalidArgumentError("roots[].name", name, "a name");
+    const path = checkPath(`the root "${name}"`, dir);
+    const kind = statSync(path, { throwIfNoEntry: false });
+    if (kind !== undefined && !kind.isDirectory()) throw new DefinitionReadError(path, "ENOTDIR");
+    return { name, dir: path };
+  });
+  for (const a of checked) {
+    for (const b of checked) {
+      if (a === b) continue;
+      if (a.name === b.name) throw new InvalidArgumentError("roots[].name", a.name, "a name of its own for each root");
+      if (a.dir === b.dir || a.dir.startsWith(`${b.dir}/`)) {
+        throw new InvalidArgumentError(
+          "roots[].dir",
+          a.dir,
+          `a directory that does not lie in another root (${b.dir})`,
+        );
+      }
+    }
+  }
+  return checked;
+}
+
+function checkPath(what: string, path: string): string {
+  if (typeof path !== "string" || !isAbsolute(path) || path.includes("\0")) {
+    throw new InvalidArgumentError(what, path, "an absolute path");
+  }
+  const plain = normalize(path);
+  return plain.length > 1 && plain.endsWith("/") ? plain.slice(0, -1) : plain;
+}
+
+function realOr(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    return path;
+  }
+}

@@ -1,0 +1,312 @@
+/**
+ * The three kinds of value in the index, packed.
+ *
+ * - `names`: (name, type) → every file of every root whose content has this name, and the broken files that are called
+ *   so, with all that a hit or a miss needs: one get answers.
+ * - `ids`: (id, type) → where the files with this id lie, and their names.
+ * - `files`: (root, path) → the file's stamp and what it was found to hold, to tell what a change has changed.
+ */
+
+import type { ProblemKind } from "../errors.ts";
+import { STAMP_BYTES } from "../scan/stamp.ts";
+
+/** A file as it was last read. */
+export type FileRecord = EntryRecord | ProblemRecord;
+
+interface FileFacts {
+  root: number;
+  type: string;
+  filename: string;
+  stamp: Uint8Array;
+  symlink: boolean;
+  /** Its stamp was too young to be trusted when it was read. */
+  racy: boolean;
+}
+
+export interface EntryRecord extends FileFacts {
+  kind: "entry";
+  id: string;
+  name: string;
+  declaredType: string | null;
+  documentJson: string | null;
+}
+
+export interface ProblemRecord extends FileFacts {
+  kind: "problem";
+  problemKind: ProblemKind;
+  message: string;
+  line: number;
+  column: number;
+}
+
+const SYMLINK = 1;
+const RACY = 2;
+const HAS_DOCUMENT = 4;
+const DECLARES_NO_TYPE = 8;
+const DECLARES_ITS_DIRECTORY = 16;
+const BROKEN = 32;
+const LONG_PATH = 64;
+
+// ── names: a list of candidates ─────────────────────────────────────────────────────────────────────
+
+const CANDIDATE_HEADER = 20 + STAMP_BYTES;
+const STAMP_AT = 20;
+
+/** Sizes and places within one packed candidate; the text is decoded only where it is asked for. */
+export class PackedCandidate {
+  readonly bytes: Buffer;
+  readonly at: number;
+  readonly end: number;
+
+  constructor(bytes: Buffer, at: number) {
+    this.bytes = bytes;
+    this.at = at;
+    this.end = this.#documentAt + bytes.readUInt32LE(at + 16);
+  }
+
+  get root(): number {
+    return this.bytes[this.at] ?? 0;
+  }
+
+  get #flags(): number {
+    return this.bytes[this.at + 1] ?? 0;
+  }
+
+  get symlink(): boolean {
+    return (this.#flags & SYMLINK) !== 0;
+  }
+
+  get racy(): boolean {
+    return (this.#flags & RACY) !== 0;
+  }
+
+  /** The file called after this name is a problem: it is no match, but it stands in the name's way. */
+  get broken(): boolean {
+    return (this.#flags & BROKEN) !== 0;
+  }
+
+  get stampAt(): number {
+    return this.at + STAMP_AT;
+  }
+
+  get #filenameAt(): number {
+    return this.at + CANDIDATE_HEADER;
+  }
+
+  get #idAt(): number {
+    return this.#filenameAt + this.bytes.readUInt16LE(this.at + 2);
+  }
+
+  get #nameAt(): number {
+    return this.#idAt + this.bytes.readUInt32LE(this.at + 4);
+  }
+
+  get #declaredAt(): number {
+    return this.#nameAt + this.bytes.readUInt32LE(this.at + 8);
+  }
+
+  get #documentAt(): number {
+    return this.#declaredAt + this.bytes.readUInt32LE(this.at + 12);
+  }
+
+  get filename(): string {
+    return this.bytes.toString("utf8", this.#filenameAt, this.#idAt);
+  }
+
+  get id(): string {
+    return this.bytes.toString("utf8", this.#idAt, this.#nameAt);
+  }
+
+  get name(): string {
+    return this.bytes.toString("utf8", this.#nameAt, this.#declaredAt);
+  }
+
+  declaredType(directory: string): string | null {
+    if (this.#flags & DECLARES_ITS_DIRECTORY) return directory;
+    if (this.#flags & DECLARES_NO_TYPE) return null;
+    return this.bytes.toString("utf8", this.#declaredAt, this.#documentAt);
+  }
+
+  get documentJson(): string | null {
+    return this.#flags & HAS_DOCUMENT ? this.bytes.toString("utf8", this.#documentAt, this.end) : null;
+  }
+
+  slice(): Buffer {
+    return this.bytes.subarray(this.at, this.end);
+  }
+}
+
+export function candidatesIn(value: Buffer): PackedCandidate[] {
+  const candidates: PackedCandidate[] = [];
+  for (let at = 0; at < value.length; ) {
+    const candidate = new PackedCandidate(value, at);
+    candidates.push(candidate);
+    at = candidate.end;
+  }
+  return candidates;
+}
+
+/** Packs a file for the list of its name; a broken file stands in the list of the name that it is called after. */
+export function packCandidate(file: FileRecord): Buffer {
+  const entry = file.kind === "entry" ? file : null;
+  const sameType = entry !== null && entry.declaredType === file.type;
+  const declared = entry === null || sameType ? "" : (entry.declaredType ?? "");
+  const document = entry?.documentJson ?? "";
+  const id = entry?.id ?? "";
+  const name = entry?.name ?? nameCalledBy(file.filename);
+  const bytes = Buffer.allocUnsafe(
+    CANDIDATE_HEADER +
+      Buffer.byteLength(file.filename) +
+      Buffer.byteLength(id) +
+      Buffer.byteLength(name) +
+      Buffer.byteLength(declared) +
+      Buffer.byteLength(document),
+  );
+  bytes[0] = file.root;
+  bytes[1] =
+    (file.symlink ? SYMLINK : 0) |
+    (file.racy ? RACY : 0) |
+    (entry !== null && entry.documentJson !== null ? HAS_DOCUMENT : 0) |
+    (entry !== null && entry.declaredType === null ? DECLARES_NO_TYPE : 0) |
+    (sameType ? DECLARES_ITS_DIRECTORY : 0) |
+    (entry === null ? BROKEN : 0);
+  bytes.set(file.stamp, STAMP_AT);
+  let at = CANDIDATE_HEADER;
+  const write = (text: string): number => {
+    const written = bytes.write(text, at, "utf8");
+    at += written;
+    return written;
+  };
+  bytes.writeUInt16LE(write(file.filename), 2);
+  bytes.writeUInt32LE(write(id), 4);
+  bytes.writeUInt32LE(write(name), 8);
+  bytes.writeUInt32LE(write(declared), 12);
+  bytes.writeUInt32LE(write(document), 16);
+  return bytes;
+}
+
+/** The name that `{name}.yaml` is called after. */
+export function nameCalledBy(filename: string): string {
+  return filename.slice(0, -".yaml".length);
+}
+
+/** By root, then the file called after its name, then byte order of filename. */
+export function compareCandidates(a: PackedCandidate, b: PackedCandidate): number {
+  if (a.root !== b.root) return a.root - b.root;
+  if (a.broken !== b.broken) return a.broken ? 1 : -1;
+  const aFile = a.filename;
+  const bFile = b.filename;
+  const aNamed = aFile === `${a.name}.yaml`;
+  const bNamed = bFile === `${b.name}.yaml`;
+  if (aNamed !== bNamed) return aNamed ? -1 : 1;
+  return Buffer.compare(Buffer.from(aFile), Buffer.from(bFile));
+}
+
+// ── ids: a list of places ───────────────────────────────────────────────────────────────────────────
+
+/** Where a file with this id lies. `id` is repeated because a key may be shortened. */
+export interface IdPlace {
+  root: number;
+  filename: string;
+  name: string;
+  id: string;
+}
+
+export function packPlaces(places: readonly IdPlace[]): Buffer {
+  return Buffer.from(JSON.stringify(places.map((p) => [p.root, p.filename, p.name, p.id])), "utf8");
+}
+
+export function placesIn(value: Buffer): IdPlace[] {
+  const places = JSON.parse(value.toString("utf8")) as [number, string, string, string][];
+  return places.map(([root, filename, name, id]) => ({ root, filename, name, id }));
+}
+
+// ── files ───────────────────────────────────────────────────────────────────────────────────────────
+
+const KINDS: readonly (ProblemKind | "entry")[] = [
+  "entry",
+  "syntax",
+  "invalid",
+  "too-large",
+  "outside-boundary",
+  "dangling-symlink",
+  "bad-filename",
+];
+const FILE_HEADER = 2 + STAMP_BYTES;
+/** Where a packed file's stamp lies. */
+export const FILE_STAMP_AT = 2;
+
+/** A file without its document, as it lies in `files`. */
+export type PackedFile =
+  | { kind: "entry"; symlink: boolean; racy: boolean; id: string; name: string; relative: string | null }
+  | {
+      kind: "problem";
+      symlink: boolean;
+      racy: boolean;
+      problemKind: ProblemKind;
+      message: string;
+      line: number;
+      column: number;
+      relative: string | null;
+    };
+
+/** `longPath` is the path below the root where the key cannot hold it, else null. */
+export function packFile(file: FileRecord, longPath: string | null): Buffer {
+  const rest =
+    file.kind === "entry"
+      ? [file.id, file.name, longPath ?? ""]
+      : [file.message, `${file.line}:${file.column}`, longPath ?? ""];
+  const texts = rest.map((text) => Buffer.from(text, "utf8"));
+  const size = texts.reduce((sum, text) => sum + 4 + text.length, FILE_HEADER);
+  const bytes = Buffer.allocUnsafe(size);
+  bytes[0] = KINDS.indexOf(file.kind === "entry" ? "entry" : file.problemKind);
+  bytes[1] = (file.symlink ? SYMLINK : 0) | (file.racy ? RACY : 0) | (longPath === null ? 0 : LONG_PATH);
+  bytes.set(file.stamp, FILE_STAMP_AT);
+  let at = FILE_HEADER;
+  for (const text of texts) {
+    at = bytes.writeUInt32LE(text.length, at);
+    at += text.copy(bytes, at);
+  }
+  return bytes;
+}
+
+export function isRacyFile(value: Uint8Array): boolean {
+  return ((value[1] ?? 0) & RACY) !== 0;
+}
+
+export function isSymlinkFile(value: Uint8Array): boolean {
+  return ((value[1] ?? 0) & SYMLINK) !== 0;
+}
+
+export function isEntryFile(value: Uint8Array): boolean {
+  return value[0] === 0;
+}
+
+/** The path below the root where the key could not hold it. */
+export function longPathOf(value: Buffer): string | null {
+  return (value[1] ?? 0) & LONG_PATH ? (textsOf(value)[2] ?? null) : null;
+}
+
+export function unpackFile(value: Buffer): PackedFile {
+  const [first = "", second = "", third = ""] = textsOf(value);
+  const flags = value[1] ?? 0;
+  const facts = {
+    symlink: (flags & SYMLINK) !== 0,
+    racy: (flags & RACY) !== 0,
+    relative: flags & LONG_PATH ? third : null,
+  };
+  const kind = KINDS[value[0] ?? 0] ?? "invalid";
+  if (kind === "entry") return { kind, ...facts, id: first, name: second };
+  const [line = 0, column = 0] = second.split(":").map(Number);
+  return { kind: "problem", ...facts, problemKind: kind, message: first, line, column };
+}
+
+function textsOf(value: Buffer): string[] {
+  const texts: string[] = [];
+  for (let at = FILE_HEADER; at < value.length; ) {
+    const length = value.readUInt32LE(at);
+    texts.push(value.toString("utf8", at + 4, at + 4 + length));
+    at += 4 + length;
+  }
+  return texts;
+}

@@ -1,0 +1,209 @@
+/** The index's four tables, and what of them is not written yet. */
+import type { Database, RootDatabase } from "lmdb";
+import { compareUtf8 } from "../scan/order.ts";
+import { fileKey, filePrefix, isWhole, LONG_TEXT_KEPT, nameKey, nameRange, relativePath, typeIdOf } from "./keys.ts";
+import { longPathOf } from "./records.ts";
+
+/** One write that waits for its commit: table, key, value (null removes). */
+export type PendingPut = [table: TableName, key: Uint8Array, value: Uint8Array | null];
+export type TableName = "names" | "ids" | "files" | "types";
+
+export const TABLES: readonly TableName[] = ["names", "ids", "files", "types"];
+
+/**
+ * A table whose writes are seen at once and committed later. The index is a cache: what a crash keeps from being
+ * committed is read again, so a write need not wait for the disk, and a lookup never waits for a commit.
+ */
+export class Table {
+  readonly name: TableName;
+  readonly #db: Database<Buffer, Buffer>;
+  readonly #waiting = new Map<string, Buffer | null>();
+
+  constructor(name: TableName, root: RootDatabase) {
+    this.name = name;
+    this.#db = root.openDB<Buffer, Buffer>({ name, encoding: "binary", keyEncoding: "binary" });
+  }
+
+  /** The value, valid until the next get: {@link copyOf} what must live longer. */
+  peek(key: Buffer): Buffer | undefined {
+    if (this.#waiting.size !== 0) {
+      const waiting = this.#waiting.get(key.toString("latin1"));
+      if (waiting !== undefined) return waiting ?? undefined;
+    }
+    return this.#db.getBinaryFast(key);
+  }
+
+  get(key: Buffer): Buffer | undefined {
+    const value = this.peek(key);
+    return value === undefined ? undefined : copyOf(value);
+  }
+
+  put(key: Buffer, value: Buffer | null): void {
+    this.#waiting.set(key.toString("latin1"), value);
+  }
+
+  get waiting(): number {
+    return this.#waiting.size;
+  }
+
+  takeWaiting(into: PendingPut[]): void {
+    for (const [key, value] of this.#waiting) into.push([this.name, Buffer.from(key, "latin1"), value]);
+  }
+
+  /** These were committed; what has been written over since still waits. */
+  dropCommitted(key: Uint8Array, value: Uint8Array | null): void {
+    const text = Buffer.from(key.buffer, key.byteOffset, key.byteLength).toString("latin1");
+    if (this.#waiting.get(text) === value) this.#waiting.delete(text);
+  }
+
+  /** Inside a transaction. */
+  commit(key: Uint8Array, value: Uint8Array | null): void {
+    if (value === null) this.#db.removeSync(key as Buffer);
+    else this.#db.putSync(key as Buffer, value as Buffer);
+  }
+
+  /** Committed records only: have everything committed first. `end` is exclusive. */
+  range(start: Buffer, end: Buffer, limit?: number): Iterable<{ key: Buffer; value: Buffer }> {
+    return this.#db.getRange({ start, end, ...(limit === undefined ? {} : { limit }) });
+  }
+}
+
+/** lmdb lends one large buffer, of which only the first `length` bytes are the value. */
+export function copyOf(value: Buffer): Buffer {
+  return Buffer.from(value.subarray(0, value.length));
+}
+
+/** A file of the index with the path below its root. */
+export interface StoredFile {
+  key: Buffer;
+  relative: string;
+  value: Buffer;
+}
+
+export class DefinitionStore {
+  readonly root: RootDatabase;
+  readonly names: Table;
+  readonly ids: Table;
+  readonly files: Table;
+  readonly types: Table;
+
+  constructor(root: RootDatabase) {
+    this.root = root;
+    this.names = new Table("names", root);
+    this.ids = new Table("ids", root);
+    this.files = new Table("files", root);
+    this.types = new Table("types", root);
+  }
+
+  get waiting(): number {
+    return this.names.waiting + this.ids.waiting + this.files.waiting + this.types.waiting;
+  }
+
+  takeWaiting(): PendingPut[] {
+    const puts: PendingPut[] = [];
+    for (const table of TABLES) this[table].takeWaiting(puts);
+    return puts;
+  }
+
+  /** Commits in one durable transaction; a throw rolls all of it back. */
+  commit(puts: readonly PendingPut[]): void {
+    this.root.transactionSync(() => {
+      for (const [table, key, value] of puts) this[table].commit(key, value);
+    });
+  }
+
+  dropCommitted(puts: readonly PendingPut[]): void {
+    this.root.resetReadTxn();
+    for (const [table, key, value] of puts) this[table].dropCommitted(key, value);
+  }
+
+  peekName(name: string, typeId: number): Buffer | undefined {
+    return this.names.peek(nameKey(name, typeId));
+  }
+
+  getId(id: string, typeId: number): Buffer | undefined {
+    return this.ids.get(nameKey(id, typeId));
+  }
+
+  getFile(root: number, type: string, filename: string): Buffer | undefined {
+    return this.files.get(fileKey(root, relativePath(type, filename)));
+  }
+
+  /** All types that hold this name (or id, over `ids`). */
+  *ofAllTypes(table: "names" | "ids", text: string): Iterable<{ typeId: number; value: Buffer }> {
+    const { start, end } = nameRange(text);
+    for (const { key, value } of this[table].range(start, end))
+      yield { typeId: typeIdOf(key), value: Buffer.from(value) };
+  }
+
+  /** The types seen so far and their numbers. */
+  *knownTypes(): Iterable<{ type: string; id: number }> {
+    for (const { key, value } of this.types.range(Buffer.of(0), Buffer.of(255, 255, 255, 255, 255))) {
+      yield { id: key.readUInt32BE(0), type: value.toString("utf8") };
+    }
+  }
+
+  putType(id: number, type: string): void {
+    const key = Buffer.alloc(4);
+    key.writeUInt32BE(id);
+    this.types.put(key, Buffer.from(type, "utf8"));
+  }
+
+  /**
+   * Files of one root whose path begins with `prefix`, in byte order of path, from behind `after` on; at most about `limit`.
+   * With `nested: false`, only files of the directory itself (`prefix` ends in `/` or is empty).
+   */
+  filesUnder(root: number, prefix: string, o: { after?: string; limit: number; nested: boolean }): StoredFile[] {
+    const found: StoredFile[] = [];
+    let start = filePrefix(root, prefix);
+    const end = successor(start);
+    if (o.after !== undefined && isWhole(o.after)) {
+      start = Buffer.concat([fileKey(root, o.after), Buffer.of(0)]);
+    } else if (o.after !== undefined) {
+      start = filePrefix(root, o.after);
+    }
+    for (;;) {
+      let jump: Buffer | null = null;
+      let last: Buffer | null = null;
+      for (const { key, value } of this.files.range(start, end)) {
+        const group = key.subarray(0, 1 + LONG_TEXT_KEPT);
+        // A group of long paths comes whole, so that it can be put in order.
+        if (found.length >= o.limit && !(last !== null && key.length > group.length && last.equals(group))) break;
+        last = group;
+        const relative = longPathOf(value) ?? key.toString("utf8", 1);
+        if (!relative.startsWith(prefix)) continue;
+        if (o.after !== undefined && compareUtf8(relative, o.after) <= 0) continue;
+        const slash = o.nested ? -1 : relative.indexOf("/", prefix.length);
+        if (slash >= 0) {
+          if (!isWhole(relative)) continue;
+          // Skips a sub-directory in one step: "0" follows "/".
+          jump = filePrefix(root, `${relative.slice(0, slash)}0`);
+          break;
+        }
+        found.push({ key: Buffer.from(key), relative, value: Buffer.from(value) });
+      }
+      if (jump === null) break;
+      start = jump;
+    }
+    return inPathOrder(found);
+  }
+}
+
+function successor(prefix: Buffer): Buffer {
+  const next = Buffer.from(prefix);
+  for (let at = next.length - 1; at >= 0; at--) {
+    const byte = next[at] ?? 0;
+    if (byte < 255) {
+      next[at] = byte + 1;
+      return next.subarray(0, at + 1);
+    }
+  }
+  return Buffer.alloc(1978, 255);
+}
+
+/** Keys are in path order but for those that were shortened. */
+function inPathOrder(files: StoredFile[]): StoredFile[] {
+  return files.some((file) => longPathOf(file.value) !== null)
+    ? files.sort((a, b) => compareUtf8(a.relative, b.relative))
+    : files;
+}

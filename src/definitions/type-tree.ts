@@ -1,0 +1,328 @@
+/**
+ * The directories of all roots as this process knows them, kept by the kernel's events. It decides what a change calls
+ * for (a file to look at again, a type to sweep again); it reads no file and no directory itself.
+ */
+
+import { EMFILE, ENOENT, ENOSPC } from "../ffi/libc.ts";
+import { STAMP_BYTES } from "../scan/stamp.ts";
+import {
+  DIRECTORY_CHANGES,
+  DIRECTORY_MOVES,
+  IN_CREATE,
+  IN_DELETE,
+  IN_DELETE_SELF,
+  IN_DONT_FOLLOW,
+  IN_IGNORED,
+  IN_ISDIR,
+  IN_MASK_ADD,
+  IN_MOVE_SELF,
+  IN_MOVED_FROM,
+  IN_MOVED_TO,
+  IN_ONLYDIR,
+  IN_Q_OVERFLOW,
+  IN_UNMOUNT,
+  type KernelQueue,
+} from "../watch/kernel-queue.ts";
+import type { RootState } from "./root-state.ts";
+import type { ListedDirectory, SweepResult, SweepTarget } from "./sweep.ts";
+import { baseOf, parentOf, TypeState } from "./type-state.ts";
+
+/** Where the locks of names lie; it holds no definitions. */
+export const LOCK_DIRECTORY = ".auto-definition-create";
+
+type Owner = { kind: "type"; state: TypeState; root: number } | { kind: "ancestor"; root: number };
+
+const ENOTDIR = 20;
+
+export class TypeTree {
+  readonly roots: readonly RootState[];
+  readonly top: TypeState;
+  readonly types = new Map<string, TypeState>();
+  overflows = 0;
+  #queue: KernelQueue | null;
+  readonly #reopenQueue: () => KernelQueue | null;
+  readonly #owners = new Map<number, Owner[]>();
+  readonly #onNewType: (state: TypeState) => void;
+  #nextId = 1;
+  /** Why nothing at all can be watched; null while the queue works. */
+  unwatchable: string | null;
+
+  constructor(o: {
+    roots: readonly RootState[];
+    queue: KernelQueue | null;
+    reopenQueue: () => KernelQueue | null;
+    unwatchable: string | null;
+    known: Iterable<{ type: string; id: number }>;
+    onNewType: (state: TypeState) => void;
+  }) {
+    this.roots = o.roots;
+    this.#queue = o.queue;
+    this.#reopenQueue = o.reopenQueue;
+    this.unwatchable = o.unwatchable;
+    this.#onNewType = o.onNewType;
+    const known = [...o.known].sort((a, b) => a.type.length - b.type.length);
+    for (const { id } of known) this.#nextId = Math.max(this.#nextId, id + 1);
+    const top = known.find(({ type }) => type === "");
+    this.top = this.#adopt("", top?.id ?? this.#nextId++, null, top === undefined);
+    for (const { type, id } of known) if (type !== "") this.#adoptKnown(type, id);
+  }
+
+  #adoptKnown(type: string, id: number): void {
+    const parent = parentOf(type) ?? "";
+    this.#adopt(type, id, this.types.get(parent) ?? this.ensure(parent), false);
+  }
+
+  #adopt(type: string, id: number, parent: TypeState | null, isNew: boolean): TypeState {
+    const state = new TypeState(type, id, parent, this.roots.length);
+    this.types.set(type, state);
+    parent?.children.set(baseOf(type), state);
+    if (isNew) this.#onNewType(state);
+    return state;
+  }
+
+  /** The state of a type that is known to exist, or has to be swept to know. */
+  ensure(type: string): TypeState {
+    const known = this.types.get(type);
+    if (known !== undefined) return known;
+    return this.#adopt(type, this.#nextId++, this.ensure(parentOf(type) ?? ""), true);
+  }
+
+  /** Forgets a type of which no root has a directory any more. */
+  forget(state: TypeState): void {
+    if (state.parent === null || state.children.size > 0) return;
+    this.types.delete(state.type);
+    state.parent.children.delete(baseOf(state.type));
+  }
+
+  dirOf(state: TypeState, root: number): string {
+    const dir = this.roots[root]?.dir ?? "";
+    return state.type === "" ? dir : `${dir}/${state.type}`;
+  }
+
+  /** Whether the type has a directory in this root, as far as its parent's listing and the events since tell. */
+  exists(state: TypeState, root: number): boolean {
+    if (state.parent === null) return this.roots[root]?.present === true;
+    return state.parent.dirs[root]?.directories.has(baseOf(state.type)) === true;
+  }
+
+  get watched(): number {
+    return this.#owners.size;
+  }
+
+  /** Takes everything that the kernel has queued. Never waits. */
+  drain(): number {
+    if (this.#queue === null) return 0;
+    const events = this.#queue.drain(this.#onEvent);
+    if (events < 0) this.#startOver();
+    return events;
+  }
+
+  readonly #onEvent = (wd: number, mask: number, name: string): void => {
+    if (mask & IN_Q_OVERFLOW) {
+      this.overflows++;
+      this.#startOver();
+      return;
+    }
+    const owners = this.#owners.get(wd);
+    if (owners === undefined) return;
+    if (mask & IN_IGNORED) this.#owners.delete(wd);
+    for (const owner of [...owners]) {
+      if (owner.kind === "ancestor") this.loseRoot(owner.root);
+      else if (name === "") this.#onOwnEvent(owner.state, owner.root, mask);
+      else if (mask & IN_ISDIR) this.#onDirectory(owner.state, owner.root, mask, name);
+      else if (name.endsWith(".yaml")) this.#onFile(owner.state, owner.root, name);
+    }
+  };
+
+  #onOwnEvent(state: TypeState, root: number, mask: number): void {
+    if (mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT | IN_IGNORED)) {
+      if (state.parent === null) this.loseRoot(root);
+      else {
+        this.#lose(state, root);
+        state.invalidateTree();
+      }
+    } else state.invalidate();
+  }
+
+  #onDirectory(state: TypeState, root: number, mask: number, name: string): void {
+    const dir = state.dirs[root];
+    if (dir === null || dir === undefined || (state.parent === null && name === LOCK_DIRECTORY)) return;
+    const came = (mask & (IN_CREATE | IN_MOVED_TO)) !== 0;
+    if (!came && (mask & (IN_DELETE | IN_MOVED_FROM)) === 0) return;
+    if (came) dir.directories.add(name);
+    else dir.directories.delete(name);
+    // A listing under way may have seen it otherwise.
+    if (state.busy !== null) state.invalidate();
+    const child = came ? this.ensure(join(state.type, name)) : state.children.get(name);
+    if (child === undefined) return;
+    this.#lose(child, root);
+    child.invalidateTree();
+  }
+
+  #onFile(state: TypeState, root: number, name: string): void {
+    // Not UTF-8, perhaps: only a listing can tell what it is.
+    if (name.includes("\ufffd")) state.invalidate();
+    else state.pending[root]?.add(name);
+  }
+
+  /** The directory of this type in this root, and all below it, is no longer what was watched. */
+  #lose(state: TypeState, root: number): void {
+    const dir = state.dirs[root];
+    if (dir !== null && dir !== undefined) this.#disown(dir.wd, state, root);
+    state.dirs[root] = null;
+    state.counts[root] = 0;
+    state.pending[root]?.clear();
+    state.symlinks[root]?.clear();
+    state.deferred[root]?.clear();
+    for (const child of state.children.values()) this.#lose(child, root);
+  }
+
+  #disown(wd: number, state: TypeState, root: number): void {
+    const owners = this.#owners.get(wd);
+    if (owners === undefined) return;
+    const left = owners.filter((o) => !(o.kind === "type" && o.state === state && o.root === root));
+    if (left.length > 0) this.#owners.set(wd, left);
+    else {
+      this.#owners.delete(wd);
+      this.#queue?.unwatch(wd);
+    }
+  }
+
+  /** The root is, or may be, another directory than before. */
+  loseRoot(root: number): void {
+    this.#lose(this.top, root);
+    this.top.invalidateTree();
+    this.roots[root]?.forget();
+    for (const [wd, owners] of this.#owners) {
+      const left = owners.filter((o) => !(o.kind === "ancestor" && o.root === root));
+      if (left.length === owners.length) continue;
+      if (left.length > 0) this.#owners.set(wd, left);
+      else {
+        this.#owners.delete(wd);
+        this.#queue?.unwatch(wd);
+      }
+    }
+  }
+
+  /** Events were lost: nothing that was known by them is known any more. */
+  #startOver(): void {
+    this.#queue?.close();
+    this.#owners.clear();
+    this.#queue = this.#reopenQueue();
+    if (this.#queue === null) this.unwatchable = "the kernel's queue failed and no new one could be had";
+    for (let root = 0; root < this.roots.length; root++) {
+      this.#lose(this.top, root);
+      this.roots[root]?.forget();
+    }
+    this.top.invalidateTree();
+  }
+
+  /** Watches what a root's own directory cannot tell: that one of its ancestors was moved or removed. */
+  watchAncestors(root: RootState): void {
+    root.ancestorsWatched = this.#queue !== null;
+    if (this.#queue === null) return;
+    for (let dir = dirname(root.realDir); dir !== "/"; dir = dirname(dir)) {
+      const wd = this.#queue.watch(dir, DIRECTORY_MOVES | IN_ONLYDIR | IN_MASK_ADD);
+      if (typeof wd !== "number") {
+        root.ancestorsWatched = false;
+        return;
+      }
+      this.#own(wd, { kind: "ancestor", root: root.index });
+    }
+  }
+
+  #own(wd: number, owner: Owner): void {
+    const owners = this.#owners.get(wd);
+    if (owners === undefined) this.#owners.set(wd, [owner]);
+    else owners.push(owner);
+  }
+
+  /** Watches the type's directories, so that what happens during the sweep is known after it, and says where they lie. */
+  prepareSweep(state: TypeState): SweepTarget {
+    let bounded: string | null = this.unwatchable;
+    const dirs = this.roots.map((root) => {
+      if (!this.exists(state, root.index)) {
+        this.#lose(state, root.index);
+        return null;
+      }
+      const dir = this.dirOf(state, root.index);
+      const known = state.dirs[root.index] ?? null;
+      if (known === null || known.wd < 0) {
+        const wd = this.#watchDirectory(state, root, dir);
+        if (typeof wd === "string") bounded = wd;
+        if (known === null) {
+          const stamp = new Uint8Array(STAMP_BYTES);
+          state.dirs[root.index] = { wd: typeof wd === "number" ? wd : -1, stamp, racy: true, directories: new Set() };
+        } else known.wd = typeof wd === "number" ? wd : -1;
+      }
+      return dir;
+    });
+    state.boundedBecause = bounded;
+    for (const names of [...state.pending, ...state.deferred]) names.clear();
+    state.unreadable.clear();
+    return { type: state.type, typeId: state.id, dirs };
+  }
+
+  /** The watch descriptor, or why there is none. */
+  #watchDirectory(state: TypeState, root: RootState, dir: string): number | string {
+    if (this.#queue === null) return this.unwatchable ?? "not watched";
+    if (root.unwatchable !== null) return root.unwatchable;
+    const follow = state.parent === null ? 0 : IN_DONT_FOLLOW;
+    const wd = this.#queue.watch(dir, DIRECTORY_CHANGES | IN_ONLYDIR | follow);
+    if (typeof wd === "number") {
+      this.#own(wd, { kind: "type", state, root: root.index });
+      return wd;
+    }
+    if (wd.errno === ENOENT || wd.errno === ENOTDIR) return "it vanished while it was to be watched";
+    if (wd.errno === ENOSPC) return "the kernel's limit of watches is reached (fs.inotify.max_user_watches)";
+    if (wd.errno === EMFILE) return "the process has no file descriptor left for the kernel's queue";
+    return `the directory could not be watched (errno ${wd.errno})`;
+  }
+
+  /** Takes in what a sweep saw. False when something happened meanwhile that calls for another. */
+  finishSweep(state: TypeState, generation: number, result: SweepResult): boolean {
+    if (state.generation !== generation) return false;
+    for (const names of state.symlinks) names.clear();
+    for (const { root, filename } of result.symlinks) state.symlinks[root]?.add(filename);
+    for (const { root, filename } of result.deferred) state.deferred[root]?.add(filename);
+    for (const [root, listed] of result.dirs.entries()) this.#takeListing(state, root, listed);
+    state.swept = true;
+    return true;
+  }
+
+  #takeListing(state: TypeState, root: number, listed: ListedDirectory | null): void {
+    const dir = state.dirs[root] ?? null;
+    if (listed === null || dir === null) {
+      this.#lose(state, root);
+      // Something was there when the parent was listed: the parent must be asked again.
+      if (dir !== null) state.parent?.invalidate();
+      return;
+    }
+    dir.stamp = listed.stamp;
+    dir.racy = listed.racy;
+    dir.directories = new Set(listed.directories);
+    if (state.parent === null) dir.directories.delete(LOCK_DIRECTORY);
+    state.counts[root] = listed.count;
+    for (const name of dir.directories) this.ensure(join(state.type, name));
+    for (const [name, child] of state.children) {
+      if (dir.directories.has(name) || child.dirs[root] === null) continue;
+      this.#lose(child, root);
+      child.invalidateTree();
+    }
+  }
+
+  close(): void {
+    this.#queue?.close();
+    this.#queue = null;
+    this.#owners.clear();
+  }
+}
+
+function join(type: string, name: string): string {
+  return type === "" ? name : `${type}/${name}`;
+}
+
+function dirname(path: string): string {
+  const slash = path.lastIndexOf("/");
+  return slash <= 0 ? "/" : path.slice(0, slash);
+}

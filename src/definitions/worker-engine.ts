@@ -1,0 +1,155 @@
+/** The engine on a worker thread. Started at first use: a process that only looks at files never pays for it. */
+import { Worker } from "node:worker_threads";
+import { type Deferred, deferred } from "../abort.ts";
+import { DefinitionReadError, IndexUnavailableError, StorageFullError } from "../errors.ts";
+import type { ExamineOptions } from "../scan/examine.ts";
+import type { AppliedPlace, ApplyResult, IndexEngine, SweepCallbacks } from "./engine.ts";
+import type { PendingPut } from "./store.ts";
+import type { SweepResult, SweepTarget } from "./sweep.ts";
+import type { WorkerReply, WorkerRequest } from "./worker-protocol.ts";
+
+interface Waiting {
+  resolve(result: unknown): void;
+  reject(error: unknown): void;
+  onFiles: ((files: number, read: number) => void) | undefined;
+  readonly settled: Deferred<void>;
+}
+
+type RequestBody =
+  | { kind: "commit"; puts: PendingPut[] }
+  | { kind: "sweep"; target: SweepTarget }
+  | { kind: "apply"; places: readonly AppliedPlace[] }
+  | { kind: "close" };
+
+export class WorkerEngine implements IndexEngine {
+  readonly #path: string;
+  readonly #worker: Worker;
+  readonly #waiting = new Map<number, Waiting>();
+  #nextId = 1;
+  #failure: unknown = null;
+
+  private constructor(path: string, worker: Worker) {
+    this.#path = path;
+    this.#worker = worker;
+  }
+
+  /** Null where no worker can start. */
+  static async start(path: string, examine: ExamineOptions): Promise<WorkerEngine | null> {
+    const { parse, ...plain } = examine;
+    let worker: Worker;
+    try {
+      worker = new Worker(workerFile(), {
+        workerData: { path, examine: { ...plain, deferParsing: parse !== undefined } },
+      });
+    } catch {
+      return null;
+    }
+    const engine = new WorkerEngine(path, worker);
+    return (await engine.#ready()) ? engine : null;
+  }
+
+  #ready(): Promise<boolean> {
+    return new Promise((resolve) => {
+      this.#waiting.set(0, {
+        resolve: () => resolve(true),
+        reject: () => resolve(false),
+        onFiles: undefined,
+        settled: deferred(),
+      });
+      this.#worker.on("message", (reply: WorkerReply) => this.#receive(reply));
+      this.#worker.on("error", (error) => this.#fail(error));
+      this.#worker.on("exit", () => this.#fail(new Error("the worker ended")));
+    });
+  }
+
+  #receive(reply: WorkerReply): void {
+    const waiting = this.#waiting.get(reply.id);
+    if (waiting === undefined) return;
+    if ("progress" in reply) {
+      waiting.onFiles?.(reply.progress.files, reply.progress.read);
+      return;
+    }
+    this.#settle(reply.id);
+    if ("error" in reply) waiting.reject(this.#asOurs(reply.error));
+    else waiting.resolve(reply.result);
+  }
+
+  /** An idle worker must not keep the process alive. */
+  #settle(id: number): void {
+    this.#waiting.get(id)?.settled.resolve();
+    this.#waiting.delete(id);
+    if (this.#waiting.size === 0) this.#worker.unref();
+  }
+
+  /** Errors lose their class on the way between threads. */
+  #asOurs(error: unknown): unknown {
+    const { message = String(error), path, errno, code } = (error ?? {}) as Record<string, string | undefined>;
+    if (path !== undefined && errno !== undefined) return new DefinitionReadError(path, errno, { cause: error });
+    if (code === "ENOSPC" || /MDB_MAP_FULL|No space left/.test(message))
+      return new StorageFullError(this.#path, { cause: error });
+    return new IndexUnavailableError(this.#path, message, { cause: error });
+  }
+
+  #fail(error: unknown): void {
+    this.#failure ??= new IndexUnavailableError(this.#path, "its worker thread ended; open the index again", {
+      cause: error,
+    });
+    for (const [id, waiting] of [...this.#waiting]) {
+      this.#settle(id);
+      waiting.reject(this.#failure);
+    }
+  }
+
+  #request<T>(body: RequestBody, o: SweepCallbacks = {}): Promise<T> {
+    if (this.#failure !== null) return Promise.reject(this.#failure);
+    if (o.signal?.aborted) return Promise.reject(o.signal.reason);
+    const id = this.#nextId++;
+    return new Promise<T>((resolve, reject) => {
+      const onAbort = (): void => this.#worker.postMessage({ id, kind: "abort" } satisfies WorkerRequest);
+      const done = (): void => o.signal?.removeEventListener("abort", onAbort);
+      o.signal?.addEventListener("abort", onAbort, { once: true });
+      this.#waiting.set(id, {
+        resolve: (result) => {
+          done();
+          resolve(result as T);
+        },
+        reject: (error) => {
+          done();
+          reject(o.signal?.aborted ? o.signal.reason : error);
+        },
+        onFiles: o.onFiles,
+        settled: deferred(),
+      });
+      this.#worker.ref();
+      this.#worker.postMessage({ ...body, id } satisfies WorkerRequest);
+    });
+  }
+
+  commit(puts: PendingPut[]): Promise<void> {
+    return this.#request({ kind: "commit", puts });
+  }
+
+  sweep(target: SweepTarget, callbacks: SweepCallbacks): Promise<SweepResult> {
+    return this.#request({ kind: "sweep", target }, callbacks);
+  }
+
+  apply(places: readonly AppliedPlace[], callbacks: SweepCallbacks): Promise<ApplyResult> {
+    return this.#request({ kind: "apply", places }, callbacks);
+  }
+
+  /** What runs ends at its next pause; the thread ends after it has closed LMDB. */
+  async close(): Promise<void> {
+    if (this.#failure !== null) return;
+    for (const id of this.#waiting.keys()) this.#worker.postMessage({ id, kind: "abort" } satisfies WorkerRequest);
+    await Promise.all([...this.#waiting.values()].map((waiting) => waiting.settled.promise));
+    await this.#request({ kind: "close" }).catch(() => {});
+    this.#failure ??= new IndexUnavailableError(this.#path, "it is closed");
+    await this.#worker.terminate();
+  }
+}
+
+function workerFile(): URL {
+  return import.meta.url.endsWith(".ts")
+    ? new URL("./worker.ts", import.meta.url)
+    : new URL("./definitions-worker.js", import.meta.url);
+}

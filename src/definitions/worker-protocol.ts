@@ -1,0 +1,25 @@
+/** What the index and its worker say to each other. */
+import type { ExamineOptions } from "../scan/examine.ts";
+import type { AppliedPlace } from "./engine.ts";
+import type { PendingPut } from "./store.ts";
+import type { SweepTarget } from "./sweep.ts";
+
+export interface WorkerData {
+  /** The environment's directory. */
+  path: string;
+  examine: ExamineOptions;
+}
+
+export type WorkerRequest =
+  | { id: number; kind: "commit"; puts: PendingPut[] }
+  | { id: number; kind: "sweep"; target: SweepTarget }
+  | { id: number; kind: "apply"; places: readonly AppliedPlace[] }
+  /** Before the thread ends: LMDB must not be left open by it. */
+  | { id: number; kind: "close" }
+  | { id: number; kind: "abort" };
+
+/** `id` 0: ready. */
+export type WorkerReply =
+  | { id: number; result: unknown }
+  | { id: number; error: unknown }
+  | { id: number; progress: { files: number; read: number } };

@@ -1,0 +1,52 @@
+/** The index's worker thread: sweeps, reads and commits, each request answered by its number. */
+import { parentPort, workerData } from "node:worker_threads";
+import { openSharedInWorker } from "../lmdb/shared.ts";
+import { applyFiles } from "./apply.ts";
+import { SliceBreather } from "./inline-engine.ts";
+import { DefinitionStore } from "./store.ts";
+import { sweepType } from "./sweep.ts";
+import type { WorkerData, WorkerReply, WorkerRequest } from "./worker-protocol.ts";
+
+/** Commits of others wait at most this long behind a sweep. */
+const SLICE_MS = 10;
+const CHANGES_PER_COMMIT = 12_000;
+
+const port = parentPort;
+if (port !== null) await serve(port, workerData as WorkerData);
+
+async function serve(port: NonNullable<typeof parentPort>, { path, examine }: WorkerData): Promise<void> {
+  const store = new DefinitionStore(await openSharedInWorker(path));
+  const running = new Map<number, AbortController>();
+  const reply = (message: WorkerReply): void => port.postMessage(message);
+
+  port.on("message", (request: WorkerRequest) => {
+    if (request.kind === "abort") {
+      running.get(request.id)?.abort();
+      return;
+    }
+    const abort = new AbortController();
+    running.set(request.id, abort);
+    answer(request, abort.signal)
+      .then(
+        (result) => reply({ id: request.id, result }),
+        (error: unknown) => reply({ id: request.id, error }),
+      )
+      .finally(() => running.delete(request.id));
+  });
+  reply({ id: 0, result: null });
+
+  async function answer(request: Exclude<WorkerRequest, { kind: "abort" }>, signal: AbortSignal): Promise<unknown> {
+    const onFiles = (files: number, read: number): void => reply({ id: request.id, progress: { files, read } });
+    const breather = new SliceBreather(store, SLICE_MS, CHANGES_PER_COMMIT);
+    switch (request.kind) {
+      case "commit":
+        return store.commit(request.puts);
+      case "sweep":
+        return sweepType(store, request.target, examine, breather, { signal, onFiles });
+      case "close":
+        return store.root.close();
+      case "apply":
+        return applyFiles(store, request.places, examine, breather, { signal, onFiles });
+    }
+  }
+}

@@ -1,0 +1,134 @@
+/**
+ * The kernel's own queue of changes, drained on demand. Linux queues an inotify event before the system call that
+ * caused it returns, so whoever drains the queue with a non-blocking read has seen every change that came before: no
+ * event loop, no cookie file, no wait. An empty drain costs one system call.
+ */
+import { cString, EAGAIN, EINTR, type Libc, libc } from "../ffi/libc.ts";
+
+export const IN_MODIFY = 0x2;
+export const IN_ATTRIB = 0x4;
+export const IN_CLOSE_WRITE = 0x8;
+export const IN_MOVED_FROM = 0x40;
+export const IN_MOVED_TO = 0x80;
+export const IN_CREATE = 0x100;
+export const IN_DELETE = 0x200;
+export const IN_DELETE_SELF = 0x400;
+export const IN_MOVE_SELF = 0x800;
+export const IN_UNMOUNT = 0x2000;
+export const IN_Q_OVERFLOW = 0x4000;
+export const IN_IGNORED = 0x8000;
+export const IN_ONLYDIR = 0x1000000;
+export const IN_DONT_FOLLOW = 0x2000000;
+export const IN_MASK_ADD = 0x20000000;
+export const IN_ISDIR = 0x40000000;
+
+/** Everything that can change what a directory's files are or hold. Reads are not among it. */
+export const DIRECTORY_CHANGES =
+  IN_MODIFY |
+  IN_ATTRIB |
+  IN_CLOSE_WRITE |
+  IN_MOVED_FROM |
+  IN_MOVED_TO |
+  IN_CREATE |
+  IN_DELETE |
+  IN_DELETE_SELF |
+  IN_MOVE_SELF;
+
+/** That the directory itself was moved or removed; what happens inside it costs nothing. */
+export const DIRECTORY_MOVES = IN_DELETE_SELF | IN_MOVE_SELF;
+
+/** `wd` is -1 for IN_Q_OVERFLOW. `name` is "" for events of the directory itself; bytes that are not UTF-8 become U+FFFD. */
+export type WatchEventHandler = (wd: number, mask: number, name: string) => void;
+
+/** Why a watch could not be set: `ENOSPC` (max_user_watches), `EMFILE`, `EACCES`, `ENOENT`, `ENOTDIR` …, as a number. */
+export interface WatchFailure {
+  readonly errno: number;
+}
+
+export interface KernelQueue {
+  /** Watches a directory and returns its watch descriptor; the same directory always has the same one. */
+  watch(dir: string, mask: number): number | WatchFailure;
+  unwatch(wd: number): void;
+  /**
+   * Hands over every event that was queued before the call, in order, and returns how many. Never waits.
+   * Returns -1 when the queue itself has failed: from then on nothing is known.
+   */
+  drain(handler: WatchEventHandler): number;
+  close(): void;
+}
+
+/** A new queue; null where there is no FFI or no inotify, or the process may have no more of them. */
+export function openKernelQueue(): KernelQueue | null {
+  const c = libc();
+  if (c === null) return null;
+  const fd = c.inotifyInit1(IN_NONBLOCK | IN_CLOEXEC);
+  return fd < 0 ? null : new InotifyQueue(c, fd);
+}
+
+const IN_NONBLOCK = 0o4000;
+const IN_CLOEXEC = 0o2000000;
+
+/** wd, mask, cookie, len: four 32-bit words, then the name, padded. */
+const HEADER_BYTES = 16;
+const LARGEST_EVENT_BYTES = HEADER_BYTES + 256;
+const BUFFER_BYTES = 64 * 1024;
+
+class InotifyQueue implements KernelQueue {
+  readonly #c: Libc;
+  readonly #bytes = Buffer.from(new ArrayBuffer(BUFFER_BYTES));
+  readonly #words = new Int32Array(this.#bytes.buffer);
+  #fd: number;
+
+  constructor(c: Libc, fd: number) {
+    this.#c = c;
+    this.#fd = fd;
+  }
+
+  watch(dir: string, mask: number): number | WatchFailure {
+    const wd = this.#c.inotifyAddWatch(this.#fd, cString(dir), mask);
+    return wd < 0 ? { errno: this.#c.errno() } : wd;
+  }
+
+  unwatch(wd: number): void {
+    this.#c.inotifyRmWatch(this.#fd, wd);
+  }
+
+  drain(handler: WatchEventHandler): number {
+    let events = 0;
+    for (;;) {
+      const read = this.#c.read(this.#fd, this.#bytes, BUFFER_BYTES);
+      if (read <= 0) {
+        const errno = this.#c.errno();
+        if (read < 0 && errno === EINTR) continue;
+        return read < 0 && errno !== EAGAIN && FATAL.has(errno) ? -1 : events;
+      }
+      events += this.#handOver(read, handler);
+      // The kernel fills the buffer as long as the next event fits: room to spare means that the queue was empty.
+      if (read <= BUFFER_BYTES - LARGEST_EVENT_BYTES) return events;
+    }
+  }
+
+  #handOver(length: number, handler: WatchEventHandler): number {
+    let events = 0;
+    for (let at = 0; at < length; events++) {
+      const word = at >> 2;
+      const nameBytes = this.#words[word + 3] ?? 0;
+      const start = at + HEADER_BYTES;
+      let end = start;
+      while (end < start + nameBytes && this.#bytes[end] !== 0) end++;
+      const name = end === start ? "" : this.#bytes.toString("utf8", start, end);
+      handler(this.#words[word] ?? -1, (this.#words[word + 1] ?? 0) >>> 0, name);
+      at = start + nameBytes;
+    }
+    return events;
+  }
+
+  close(): void {
+    if (this.#fd < 0) return;
+    this.#c.close(this.#fd);
+    this.#fd = -1;
+  }
+}
+
+/** EIO, EBADF, EFAULT, EISDIR, EINVAL: the descriptor is not what we think it is. */
+const FATAL = new Set([5, 9, 14, 21, 22]);
