@@ -44,6 +44,8 @@ export async function openDefinitionIndex(options: DefinitionIndexOptions): Prom
   const environment = await openOwnedEnvironment({
     dir: checked.indexDir,
     identity: checked.identity,
+    // What this index knows and has not written is its own: two over one environment would write over each other.
+    shared: false,
     ...(options.signal === undefined ? {} : { signal: options.signal }),
   });
   try {

@@ -10,6 +10,7 @@
  * An environment is a cache. One that is damaged, foreign, or was left unclean twice in a row is set aside with one
  * warning, and its user starts with an empty one.
  */
+import { randomUUID } from "node:crypto";
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import type { RootDatabase } from "lmdb";
@@ -39,6 +40,11 @@ export interface OpenEnvironmentOptions extends EnvironmentLimits, AbortOptions 
   slots?: number | undefined;
   /** What the content depends on (schema, keys, roots …). An environment with another identity is not opened. */
   identity: EnvironmentIdentity;
+  /**
+   * False: never the environment that somebody else in this process has open, but the next free slot. For users that
+   * keep in memory what is not yet written. Default true.
+   */
+  shared?: boolean | undefined;
   /** Told once for each environment that is set aside. Default: `process.emitWarning`. */
   warn?: ((message: string) => void) | undefined;
 }
@@ -104,7 +110,7 @@ export async function openOwnedEnvironment(options: OpenEnvironmentOptions): Pro
   const lmdb = await abortable(import("lmdb"), signal);
   const { version } = lmdb as unknown as { version: { versionString: string } }; // Missing from its types.
   const description = describe(options.identity, version.versionString);
-  const key = JSON.stringify(description);
+  const key = JSON.stringify(description) + (options.shared === false ? randomUUID() : "");
   for (;;) {
     signal?.throwIfAborted();
     // Nothing is awaited between the look into the registry and the entry made there: no other open can come between.
