@@ -1,0 +1,116 @@
+/** What is let in at the door: names, ids and keys of a bounded length, and data that JSON carries whole. */
+import { InvalidArgumentError, KeyTooLongError } from "../errors.ts";
+
+/** Bytes of UTF-8 that a record's id may have. */
+export const MAX_ID_BYTES = 512;
+/** Bytes of UTF-8 that a key of a secondary index may have. */
+export const MAX_KEY_BYTES = 512;
+/** Bytes of UTF-8 that the name of an index, of a secondary index or of an import may have. */
+export const MAX_NAME_BYTES = 128;
+/** Bytes of UTF-8 that an origin may have: a long path. */
+export const MAX_ORIGIN_BYTES = 4_096;
+/** Bytes of UTF-8 that a watermark may have. */
+export const MAX_WATERMARK_BYTES = 65_536;
+/** Keys that one secondary index may give one record. */
+export const MAX_KEYS = 64;
+/** Characters of JSON that one record's data may have. */
+export const MAX_DATA_LENGTH = 1_048_576;
+/** Levels of nesting in a record's data. */
+const MAX_DEPTH = 200;
+
+export function checkId(id: unknown): string {
+  return checkText("id", id, MAX_ID_BYTES);
+}
+
+export function checkKey(key: unknown): string {
+  return checkText("key", key, MAX_KEY_BYTES);
+}
+
+export function checkName(argument: string, name: unknown): string {
+  return checkText(argument, name, MAX_NAME_BYTES);
+}
+
+/** NUL, and half a surrogate pair. */
+const UNSAFE = /[\0\p{Surrogate}]/u;
+
+/** Not empty, and the same after a way through UTF-8 and C strings. */
+export function checkText(argument: string, value: unknown, limit: number): string {
+  if (typeof value !== "string" || value === "") throw new InvalidArgumentError(argument, value, "a non-empty string");
+  if (UNSAFE.test(value)) {
+    throw new InvalidArgumentError(argument, value, "text without NUL and without half a surrogate pair");
+  }
+  // No string has more than three bytes of UTF-8 per unit: most need not be measured.
+  if (value.length * 3 > limit) {
+    const bytes = Buffer.byteLength(value);
+    if (bytes > limit) throw new KeyTooLongError(argument, value, bytes, limit);
+  }
+  return value;
+}
+
+/** @throws InvalidArgumentError unless it is a whole number of at least `least`, within what a double holds exactly. */
+export function checkInteger(argument: string, value: unknown, least = 0): number {
+  if (!Number.isSafeInteger(value) || (value as number) < least) {
+    throw new InvalidArgumentError(argument, value, `a whole number of at least ${least}`);
+  }
+  return value as number;
+}
+
+/** A point in time, before 1970 too. */
+export function checkTime(argument: string, value: unknown): number {
+  return checkInteger(argument, value, Number.MIN_SAFE_INTEGER);
+}
+
+/** The data as JSON, from which `JSON.parse` makes what was given. @throws InvalidArgumentError for anything else. */
+export function toJson(data: unknown): string {
+  assertJson(data, "data", 0);
+  const json = JSON.stringify(data);
+  if (json.length > MAX_DATA_LENGTH) {
+    throw new InvalidArgumentError("data", `${json.length} characters of JSON`, `at most ${MAX_DATA_LENGTH}`);
+  }
+  return json;
+}
+
+function assertJson(value: unknown, path: string, depth: number): void {
+  switch (typeof value) {
+    case "string":
+    case "boolean":
+      return;
+    case "number":
+      if (Number.isFinite(value)) return;
+      break;
+    case "object":
+      if (depth > MAX_DEPTH) throw new InvalidArgumentError(path, "more", `at most ${MAX_DEPTH} levels of nesting`);
+      if (value === null) return;
+      if (Array.isArray(value)) {
+        for (let at = 0; at < value.length; at++) assertJson(value[at], `${path}[${at}]`, depth + 1);
+        return;
+      }
+      if (isPlain(value)) {
+        for (const key of Object.keys(value)) assertJson(value[key], `${path}.${key}`, depth + 1);
+        return;
+      }
+  }
+  throw new InvalidArgumentError(
+    path,
+    nameOf(value),
+    "what JSON carries: null, booleans, finite numbers, strings, arrays, plain objects",
+  );
+}
+
+function isPlain(value: object): value is Record<string, unknown> {
+  const prototype = Object.getPrototypeOf(value);
+  return (
+    (prototype === Object.prototype || prototype === null || isForeignPlain(prototype)) &&
+    !("toJSON" in value && typeof value.toJSON === "function")
+  );
+}
+
+/** The `Object.prototype` of another realm (a `vm` context, a test runner's). */
+function isForeignPlain(prototype: object): boolean {
+  return Object.getPrototypeOf(prototype) === null && Object.hasOwn(prototype, "hasOwnProperty");
+}
+
+function nameOf(value: unknown): string {
+  if (typeof value === "bigint" || typeof value === "symbol" || typeof value === "function") return typeof value;
+  return typeof value === "object" && value !== null ? `a ${value.constructor?.name ?? "object"}` : String(value);
+}

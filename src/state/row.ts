@@ -1,0 +1,55 @@
+/** A record as a store keeps it, the checksum over it, and its way to what callers see. */
+import { crc32 } from "node:zlib";
+import { encodeCursor } from "./cursor.ts";
+import type { StateRecord } from "./model.ts";
+
+/** What a change makes of a record: everything but the place where the store puts it. */
+export interface RowDraft {
+  readonly id: string;
+  readonly state: string;
+  readonly since: number;
+  readonly createdAt: number;
+  readonly revision: number;
+  readonly epoch: number;
+  readonly origin: string | null;
+  /**
+   * JSON `[number, key, number, key, …]`: under which keys of which secondary index it is found. Null when it was written
+   * by a process that lacks an index function; the next process that has them all fills it in.
+   */
+  readonly keys: string | null;
+  /** JSON. */
+  readonly data: string;
+  /** See {@link checksum}. */
+  readonly sum: number;
+}
+
+export interface StoredRow extends RowDraft {
+  /** Given by the store when the record is inserted; later is greater. */
+  readonly rec: number;
+}
+
+/** Over all that the row says, and the index it belongs to. Whatever reads a row compares. */
+export function checksum(index: number, row: Omit<RowDraft, "sum">): number {
+  return crc32(
+    `${index}\0${row.id}\0${row.state}\0${row.since}\0${row.createdAt}\0${row.revision}\0${row.epoch}\0` +
+      `${row.origin ?? "\0"}\0${row.keys ?? "\0"}\0${row.data}`,
+  );
+}
+
+export function toRecord<D, S extends string>(row: StoredRow): StateRecord<D, S> {
+  return {
+    id: row.id,
+    state: row.state as S,
+    since: row.since,
+    createdAt: row.createdAt,
+    revision: row.revision,
+    epoch: row.epoch,
+    ...(row.origin === null ? {} : { origin: row.origin }),
+    data: JSON.parse(row.data) as D,
+    cursor: encodeCursor(row),
+  };
+}
+
+export function keysOf(row: { readonly keys: string | null }): (string | number)[] {
+  return row.keys === null ? [] : (JSON.parse(row.keys) as (string | number)[]);
+}

@@ -1,0 +1,209 @@
+/**
+ * What becomes of a record, and what is refused: pure functions from the record as it is to the record as it shall be.
+ * They know lifecycles, revisions and times, and nothing of how records are stored.
+ */
+import {
+  InvalidArgumentError,
+  LifecycleMismatchError,
+  RecordExistsError,
+  RecordNotFoundError,
+  TransitionError,
+} from "../errors.ts";
+import { allows, DANGLING, isTerminal, type Lifecycle } from "./lifecycle.ts";
+import { checkId, checkInteger, checkText, checkTime, MAX_ORIGIN_BYTES } from "./limits.ts";
+import type { ImportRecord, NewRecord, Patch, TransitionOptions, UpdateOptions } from "./model.ts";
+import { type StoredRow, toRecord } from "./row.ts";
+
+/** A record as it shall be, before it has keys and a checksum. */
+export interface Next {
+  readonly id: string;
+  readonly state: string;
+  readonly since: number;
+  readonly createdAt: number;
+  readonly revision: number;
+  readonly epoch: number;
+  readonly origin: string | null;
+  readonly data: unknown;
+}
+
+/** When a change happens: the caller's clock, and the store's epoch. */
+export interface Moment {
+  readonly now: number;
+  readonly epoch: number;
+}
+
+/** Imported records come from before every boot: whatever sweep looks for leftovers finds them. */
+const IMPORTED_EPOCH = 0;
+
+export class Rules<D, S extends string> {
+  readonly name: string;
+  readonly lifecycle: Lifecycle<S>;
+
+  constructor(name: string, lifecycle: Lifecycle<S>) {
+    this.name = name;
+    this.lifecycle = lifecycle;
+  }
+
+  /** @throws LifecycleMismatchError for a state that the lifecycle does not have. */
+  checkState(state: unknown): S {
+    if (!this.lifecycle.states.includes(state as S)) throw this.#unknownState(state, this.lifecycle.states);
+    return state as S;
+  }
+
+  /** As {@link checkState}, and lets `dangling` through: for reading. */
+  checkStates<T extends string>(states: T | readonly T[]): T[] {
+    const list = typeof states === "string" ? [states] : [...new Set(states)];
+    for (const state of list) {
+      if (state !== DANGLING && !this.lifecycle.states.includes(state as unknown as S)) {
+        throw this.#unknownState(state, [...this.lifecycle.states, DANGLING]);
+      }
+    }
+    return list;
+  }
+
+  inserted(input: NewRecord<D, S>, { now, epoch }: Moment): Next {
+    return {
+      id: checkId(input.id),
+      state: this.checkState(input.state ?? this.lifecycle.initial),
+      since: input.since === undefined ? now : checkTime("since", input.since),
+      createdAt: now,
+      revision: 1,
+      epoch,
+      origin: null,
+      data: input.data,
+    };
+  }
+
+  exists(row: StoredRow): RecordExistsError {
+    return new RecordExistsError(this.name, row.id, toRecord<D, S>(row));
+  }
+
+  /** Insert or replace; replacing follows the lifecycle, as a transition does, and the same state is let through always. */
+  replaced(
+    current: StoredRow | null,
+    input: { id: string; state: S; data: D },
+    revision: number | undefined,
+    moment: Moment,
+  ): Next {
+    if (current === null) {
+      if (revision !== undefined && revision !== 0) throw new RecordNotFoundError(this.name, input.id);
+      return this.inserted(input, moment);
+    }
+    if (revision === 0) throw this.exists(current);
+    const state = this.checkState(input.state);
+    this.#checkRevision(current, revision);
+    if (state !== current.state) this.#checkMove(current, state);
+    return { ...this.#entered(current, state, moment), data: input.data };
+  }
+
+  updated(current: StoredRow | null, id: string, patch: Patch<D>, o: UpdateOptions<S>): Next {
+    const row = this.#present(current, id);
+    this.#checkFrom(row, o.state);
+    this.#checkRevision(row, o.revision);
+    const { state, since, createdAt, epoch, origin } = row;
+    return { id, state, since, createdAt, epoch, origin, revision: row.revision + 1, data: patched(row, patch) };
+  }
+
+  transitioned(current: StoredRow | null, id: string, to: S, o: TransitionOptions<D, S>, moment: Moment): Next {
+    const row = this.#present(current, id);
+    this.checkState(to);
+    this.#checkFrom(row, o.from);
+    this.#checkRevision(row, o.revision);
+    this.#checkMove(row, to);
+    return {
+      ...this.#entered(row, to, moment),
+      data: o.patch === undefined ? JSON.parse(row.data) : patched(row, o.patch),
+    };
+  }
+
+  /** An item of an import in the form of a record. @throws InvalidArgumentError, KeyTooLongError, LifecycleMismatchError */
+  imported(item: ImportRecord<D, S>): Next {
+    const [state] = this.checkStates(item.state);
+    const since = checkTime("since", item.since);
+    return {
+      id: checkId(item.id),
+      state: state as string,
+      since,
+      createdAt: item.createdAt === undefined ? since : checkTime("createdAt", item.createdAt),
+      revision: 1,
+      epoch: IMPORTED_EPOCH,
+      origin: item.origin === undefined ? null : checkText("origin", item.origin, MAX_ORIGIN_BYTES),
+      data: item.data,
+    };
+  }
+
+  /**
+   * Whether an imported record says more than what is there. An ended record over a live one, and among equals the later:
+   * never back. A source that is gone (`dangling`) says something only of a live record that came from that very source.
+   */
+  isNewer(item: Next, there: Pick<Next, "state" | "since" | "origin">): boolean {
+    const rank = this.#rank(item.state) - this.#rank(there.state);
+    if (item.state === DANGLING) return rank > 0 && item.origin !== null && item.origin === there.origin;
+    return rank > 0 || (rank === 0 && item.since > there.since);
+  }
+
+  #rank(state: string): number {
+    if (state === DANGLING) return 1;
+    return isTerminal(this.lifecycle, state) ? 2 : 0;
+  }
+
+  #entered(row: StoredRow, state: S, { now, epoch }: Moment): Omit<Next, "data"> {
+    const { id, createdAt, origin } = row;
+    const since = state === row.state ? row.since : now;
+    return { id, state, since, createdAt, origin, epoch, revision: row.revision + 1 };
+  }
+
+  #present(row: StoredRow | null, id: string): StoredRow {
+    if (row === null) throw new RecordNotFoundError(this.name, id);
+    return row;
+  }
+
+  #checkFrom(row: StoredRow, from: S | readonly S[] | undefined): void {
+    if (from === undefined) return;
+    const states: readonly string[] = this.checkStates(from);
+    if (!states.includes(row.state)) {
+      throw this.#refused(row, `is ${row.state}, not ${states.join(" or ")}`);
+    }
+  }
+
+  #checkRevision(row: StoredRow, revision: number | undefined): void {
+    if (revision === undefined) return;
+    if (checkInteger("revision", revision) !== row.revision) {
+      throw this.#refused(row, `has revision ${row.revision}, not ${revision}: somebody changed it meanwhile`);
+    }
+  }
+
+  #checkMove(row: StoredRow, to: S): void {
+    if (allows(this.lifecycle, row.state, to)) return;
+    const next = row.state === DANGLING ? [] : (this.lifecycle.transitions[row.state as S] ?? []);
+    const reason = next.length === 0 ? `${row.state} is final` : `${row.state} goes to ${next.join(", ")}`;
+    throw this.#refused(row, `cannot become ${to}: ${reason}`);
+  }
+
+  #refused(row: StoredRow, why: string): TransitionError {
+    return new TransitionError(
+      row.id,
+      toRecord<D, S>(row),
+      `${this.name}: record "${row.id}" ${why}. Nothing was changed.`,
+    );
+  }
+
+  #unknownState(state: unknown, known: readonly string[]): LifecycleMismatchError {
+    return new LifecycleMismatchError(
+      `${this.name}: there is no state ${JSON.stringify(state)}; use one of ${known.join(", ")}.`,
+    );
+  }
+}
+
+function patched<D>(row: StoredRow, patch: Patch<D>): unknown {
+  const data = JSON.parse(row.data) as unknown;
+  if (typeof patch === "function") return patch(data as D);
+  if (!isObject(patch)) throw new InvalidArgumentError("patch", patch, "an object or a function");
+  if (!isObject(data))
+    throw new InvalidArgumentError("patch", patch, "a function, since the record's data is no object");
+  return { ...data, ...patch };
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,67 @@
+/** Starting the writer: on a thread of its own, or inline where that cannot be. */
+import { abortable, deferred } from "../../abort.ts";
+import { StateStoreBusyError } from "../../errors.ts";
+import { toError } from "./failure.ts";
+import type { FromWriter } from "./protocol.ts";
+import { startInline, startThread, type WriterHost, workersAllowed } from "./thread.ts";
+import { SLOTS, type SubmitOptions, WriterClient } from "./writer-client.ts";
+
+/**
+ * Resolves when the store is open. Aborted before that, or late: the thread is ended, and what it had open closes with it.
+ * @throws StateStoreBusyError when another process had it locked all the time; what opening it threw.
+ */
+export async function connectWriter(
+  dir: string,
+  path: string,
+  flushed: boolean,
+  options: SubmitOptions,
+): Promise<WriterClient> {
+  if (workersAllowed()) {
+    const client = await open(startThread, dir, path, flushed, options);
+    if (client !== null) return client;
+  }
+  const client = await open(startInline, dir, path, flushed, options);
+  if (client === null) throw new Error("unreachable: an inline writer does not die");
+  return client;
+}
+
+/** Null when the thread could not start. */
+async function open(
+  start: typeof startThread,
+  dir: string,
+  path: string,
+  flushed: boolean,
+  options: SubmitOptions,
+): Promise<WriterClient | null> {
+  const memory = new SharedArrayBuffer(4 * SLOTS);
+  const opened = deferred<boolean>();
+  let client: WriterClient | null = null;
+  let host: WriterHost | null = null;
+  const timer = setTimeout(() => opened.reject(new StateStoreBusyError(path, 0)), options.until - performance.now());
+  try {
+    host = start(
+      { role: "write", dir, slots: memory, flushed },
+      {
+        message: (message: FromWriter) => {
+          if ("opened" in message) opened.resolve(true);
+          else if ("failed" in message) opened.reject(toError(message.failed, path));
+          else client?.receive(message);
+        },
+        died: (error) => {
+          client?.die(error);
+          opened.resolve(false);
+        },
+      },
+    );
+    if (await abortable(opened.promise, options.signal)) {
+      client = new WriterClient(path, memory, host);
+      return client;
+    }
+    return null;
+  } catch (error) {
+    await host?.terminate();
+    throw error;
+  } finally {
+    clearTimeout(timer);
+  }
+}

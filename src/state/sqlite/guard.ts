@@ -1,0 +1,82 @@
+/**
+ * Two locks beside SQLite's own, which are POSIX record locks: those fall off as soon as this process closes *any*
+ * descriptor of the file (fcntl(2)), and a backup or a sync that reads the directory from within the process does just
+ * that. The next process to close the store would then take itself for the last one and delete the WAL under us, and two
+ * could write at once (sqlite.org/howtocorrupt.html, 2.2). The locks here belong to a descriptor and do not fall off:
+ *
+ * - as long as the store is open, a shared lock on the bytes that SQLite must lock exclusively to remove the WAL;
+ * - during each transaction, an exclusive one on `state.lock`.
+ *
+ * Without an FFI there are only SQLite's: then nothing else in the process may open these files.
+ */
+import { closeSync, openSync } from "node:fs";
+import { EACCES, EAGAIN, EINTR, type Libc, LOCK_EX, LOCK_NB, LOCK_UN, libc } from "../../ffi/libc.ts";
+
+const F_OFD_SETLK = 37;
+const F_RDLCK = 0;
+const F_UNLCK = 2;
+
+/** SQLite's SHARED range (src/os.h), part of its file format. */
+const SHARED_FIRST = 0x40000002n;
+const SHARED_SIZE = 510n;
+
+/** `struct flock` with 64-bit offsets, as x86-64 and arm64 Linux have it. */
+const hasRecordLocks = process.arch === "x64" || process.arch === "arm64";
+
+export class Guard {
+  readonly #libc: Libc | null;
+  #database: number | null = null;
+  #writers: number | null = null;
+
+  /** `database` is there already. */
+  constructor(database: string, lock: string) {
+    this.#libc = libc();
+    if (this.#libc === null) return;
+    this.#writers = openSync(lock, "a");
+    this.#database = openSync(database, "r");
+  }
+
+  /** False when somebody is just removing the WAL: try again. */
+  hold(): boolean {
+    return this.#setShared(F_RDLCK);
+  }
+
+  /** Lets the WAL go: call it right before the connection is closed. */
+  letGo(): void {
+    this.#setShared(F_UNLCK);
+  }
+
+  /** Begins a transaction among all processes; false when another one has begun. */
+  lock(): boolean {
+    if (this.#libc === null || this.#writers === null) return true;
+    for (;;) {
+      if (this.#libc.flock(this.#writers, LOCK_EX | LOCK_NB) === 0) return true;
+      const errno = this.#libc.errno();
+      if (errno === EAGAIN) return false;
+      if (errno !== EINTR) return true; // A file system without flock: SQLite's own lock decides.
+    }
+  }
+
+  unlock(): void {
+    if (this.#libc !== null && this.#writers !== null) this.#libc.flock(this.#writers, LOCK_UN);
+  }
+
+  /** Last, when no connection of this thread is open any more: closing a descriptor takes SQLite's locks with it. */
+  release(): void {
+    for (const fd of [this.#database, this.#writers]) if (fd !== null) closeSync(fd);
+    this.#database = null;
+    this.#writers = null;
+  }
+
+  #setShared(type: number): boolean {
+    if (this.#libc === null || this.#database === null || !hasRecordLocks) return true;
+    const lock = new Uint8Array(32);
+    const view = new DataView(lock.buffer);
+    view.setInt16(0, type, true);
+    view.setBigInt64(8, SHARED_FIRST, true);
+    view.setBigInt64(16, SHARED_SIZE, true);
+    if (this.#libc.fcntl(this.#database, F_OFD_SETLK, lock) === 0) return true;
+    const errno = this.#libc.errno();
+    return errno !== EAGAIN && errno !== EACCES; // EINVAL: a kernel without such locks.
+  }
+}

@@ -1,0 +1,109 @@
+/** Creating and opening `state.db`: whole or not at all, never over something that was there. */
+import { randomUUID } from "node:crypto";
+import { closeSync, fsyncSync, linkSync, openSync, rmSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { storeSum } from "./checks.ts";
+import { type DatabaseSync, openDatabase, prepareWriter } from "./database.ts";
+import { failureOf, TypedFailure } from "./failure.ts";
+import { Guard } from "./guard.ts";
+import { examine } from "./inspect.ts";
+import { APPLICATION_ID, MIGRATIONS } from "./schema.ts";
+import { SET_STORE, STORE } from "./sql.ts";
+
+export function databasePath(dir: string): string {
+  return join(dir, "state.db");
+}
+
+export interface OpenStore {
+  readonly database: DatabaseSync;
+  readonly guard: Guard;
+}
+
+/**
+ * Opens the store in `dir` for writing, and creates it where there is none. Throws an error of kind `busy` (see failure.ts) when
+ * another process is at it: try again. A damaged store is left as it is.
+ */
+export function openForWriting(dir: string): OpenStore {
+  const path = databasePath(dir);
+  if (!exists(path)) create(dir, path);
+  const version = examine(path);
+  const guard = new Guard(path, join(dir, "state.lock"));
+  let database: DatabaseSync | undefined;
+  try {
+    database = openDatabase(path);
+    prepareWriter(database);
+    if (version < MIGRATIONS.length) migrate(database);
+    if (!guard.hold()) throw new Error("database is locked");
+    return { database, guard };
+  } catch (error) {
+    database?.close();
+    guard.release();
+    throw error;
+  }
+}
+
+/** The counterpart of {@link openForWriting}: moves the WAL into the file when no other process has it open. */
+export function closeStore({ database, guard }: OpenStore): void {
+  guard.letGo();
+  database.close();
+  guard.release();
+}
+
+/** An empty file is not a new store: a store is linked into place complete. */
+function exists(path: string): boolean {
+  const size = statSync(path, { throwIfNoEntry: false })?.size;
+  if (size === 0) throw new TypedFailure("StateStoreCorruptError", path, "the file is empty");
+  if (size === undefined && statSync(`${path}-wal`, { throwIfNoEntry: false }) !== undefined) {
+    throw new TypedFailure("StateStoreCorruptError", path, "the file is gone, though its WAL is there");
+  }
+  return size !== undefined;
+}
+
+function create(dir: string, path: string): void {
+  const draft = `${path}.${randomUUID()}.new`;
+  try {
+    const database = openDatabase(draft);
+    try {
+      database.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA application_id = ${APPLICATION_ID}`);
+      migrate(database);
+    } finally {
+      database.close();
+    }
+    try {
+      linkSync(draft, path);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error; // Somebody else was first.
+    }
+  } finally {
+    for (const suffix of ["", "-wal", "-shm"]) rmSync(draft + suffix, { force: true });
+  }
+  flushDirectory(dir);
+}
+
+function migrate(database: DatabaseSync): void {
+  database.exec("BEGIN IMMEDIATE");
+  try {
+    const version = Number(database.prepare("PRAGMA user_version").get()?.["user_version"]);
+    for (const migration of MIGRATIONS.slice(version)) database.exec(migration);
+    database.prepare(SET_STORE).run(epochOf(database), storeSum(epochOf(database)));
+    database.exec(`PRAGMA user_version = ${MIGRATIONS.length}; COMMIT`);
+  } catch (error) {
+    if (failureOf(error, "").kind !== "full") database.exec("ROLLBACK");
+    throw error;
+  }
+}
+
+/** 0 in a store that is just being made. */
+function epochOf(database: DatabaseSync): number {
+  return Number(database.prepare(STORE).get()?.["epoch"] ?? 0);
+}
+
+/** The new name lasts. */
+function flushDirectory(dir: string): void {
+  const fd = openSync(dir, "r");
+  try {
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+}

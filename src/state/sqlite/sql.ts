@@ -1,0 +1,115 @@
+/** Every statement that runs against `state.db`, apart from the schema. */
+
+const COLUMNS = "rec, id, state, since, created, revision, epoch, origin, keys, data, sum";
+const RECORD = COLUMNS.replaceAll(/\w+/g, "r.$&");
+const VALUES = "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?";
+
+// ── the store, its indexes, their secondary indexes ─────────────────────────────────────────────────
+
+export const STORE = "SELECT epoch, sum FROM store WHERE one = 1";
+export const SET_STORE =
+  "INSERT INTO store (one, epoch, sum) VALUES (1, ?, ?) ON CONFLICT (one) DO UPDATE SET epoch = excluded.epoch, sum = excluded.sum";
+
+export const STATE_INDEX = "SELECT idx, name, lifecycle, generation, mirrored, sum FROM state_index WHERE name = ?";
+export const STATE_INDEX_BY_NUMBER =
+  "SELECT idx, name, lifecycle, generation, mirrored, sum FROM state_index WHERE idx = ?";
+export const STATE_INDEXES = "SELECT idx, name, lifecycle, generation, mirrored, sum FROM state_index ORDER BY idx";
+export const INSERT_STATE_INDEX =
+  "INSERT INTO state_index (idx, name, lifecycle, generation, mirrored, sum) VALUES (?, ?, ?, ?, ?, ?)";
+export const UPDATE_STATE_INDEX = "UPDATE state_index SET generation = ?, mirrored = ?, sum = ? WHERE idx = ?";
+export const NEXT_STATE_INDEX = "SELECT coalesce(max(idx), 0) + 1 AS next FROM state_index";
+
+export const SECONDARY = "SELECT ix, idx, name, built, sum FROM secondary WHERE idx = ? ORDER BY ix";
+export const INSERT_SECONDARY = "INSERT INTO secondary (ix, idx, name, built, sum) VALUES (?, ?, ?, ?, ?)";
+export const SET_BUILT = "UPDATE secondary SET built = ?, sum = ? WHERE ix = ?";
+export const DELETE_SECONDARY = "DELETE FROM secondary WHERE ix = ?";
+export const NEXT_SECONDARY = "SELECT coalesce(max(ix), 0) + 1 AS next FROM secondary";
+export const DROP_ENTRIES = "DELETE FROM entry WHERE ix = ?";
+
+// ── records ─────────────────────────────────────────────────────────────────────────────────────────
+
+export const GET = `SELECT ${COLUMNS} FROM record WHERE idx = ? AND id = ?`;
+/** The neighbours of an id that is not there, with the id as the index has it. */
+export const BEFORE = `SELECT ${COLUMNS} FROM record WHERE rec = (SELECT rec FROM record WHERE idx = ? AND id < ? ORDER BY id DESC LIMIT 1)`;
+export const BEHIND = `SELECT ${COLUMNS} FROM record WHERE rec = (SELECT rec FROM record WHERE idx = ? AND id > ? ORDER BY id LIMIT 1)`;
+export const INSERT = `INSERT INTO record (idx, ${COLUMNS}) VALUES (?, NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (idx, id) DO NOTHING`;
+/** Compare-and-set: the checksum stands for the whole row, also for one that was pruned and inserted anew. */
+export const UPDATE = `UPDATE record SET state = ?, since = ?, created = ?, revision = ?, epoch = ?, origin = ?, keys = ?, data = ?, sum = ?
+  WHERE rec = ? AND idx = ? AND id = ? AND revision = ? AND sum = ?`;
+export const DELETE = "DELETE FROM record WHERE rec = ? AND idx = ? AND id = ?";
+export const UNKEYED = `SELECT ${COLUMNS} FROM record WHERE idx = ? AND keys IS NULL LIMIT ?`;
+export const RECORDS_FROM = `SELECT idx, ${COLUMNS} FROM record WHERE rec > ? ORDER BY rec LIMIT ?`;
+
+export const INSERT_ENTRY = "INSERT INTO entry (ix, key, state, since, rec) VALUES (?, ?, ?, ?, ?)";
+export const DELETE_ENTRY = "DELETE FROM entry WHERE ix = ? AND key = ? AND state = ? AND since = ? AND rec = ?";
+
+export const COUNTERS = "SELECT state, n, sum FROM counter WHERE idx = ?";
+export const COUNTER = "SELECT n, sum FROM counter WHERE idx = ? AND state = ?";
+export const SET_COUNTER =
+  "INSERT INTO counter (idx, state, n, sum) VALUES (?, ?, ?, ?) ON CONFLICT (idx, state) DO UPDATE SET n = excluded.n, sum = excluded.sum";
+
+// ── listings ────────────────────────────────────────────────────────────────────────────────────────
+
+/** Parameters of one state's walk: ix, key, state, from (since, rec), to (since, rec), limit. Both ends exclusive. */
+const WALK = "ix = ? AND key = ? AND state = ? AND (since, rec) > (?, ?) AND (since, rec) < (?, ?)";
+
+/**
+ * The next page of one key in one or several states, by (since, rec). `fits` says whether the entry is that of its
+ * record; an entry whose record is gone comes with nulls. Each state is walked by itself and no further than the limit.
+ */
+export function listing(states: number, reverse: boolean): string {
+  const order = reverse ? "ORDER BY since DESC, rec DESC" : "ORDER BY since, rec";
+  const walk = `SELECT * FROM (SELECT state, since, rec FROM entry WHERE ${WALK} ${order} LIMIT ?)`;
+  const entries =
+    states === 1 ? walk : `SELECT * FROM (${Array(states).fill(walk).join(" UNION ALL ")}) ${order} LIMIT ?`;
+  return `SELECT r.idx = ? AND e.state = r.state AND e.since = r.since AS fits, ${RECORD}
+    FROM (${entries}) AS e LEFT JOIN record AS r ON r.rec = e.rec`;
+}
+
+/** Whether the last of one state lies before a position; parameters: ix, key, state. */
+export const LAST_ENTRY =
+  "SELECT since, rec FROM entry WHERE ix = ? AND key = ? AND state = ? ORDER BY since DESC, rec DESC LIMIT 1 OFFSET ?";
+
+// ── pruning ─────────────────────────────────────────────────────────────────────────────────────────
+
+/** Parameters: ix, state, before (since), up to (since, rec) inclusive, limit. What the mirror still has to write stays. */
+export const PRUNABLE = `SELECT ${RECORD} FROM entry AS e JOIN record AS r ON r.rec = e.rec
+  WHERE e.ix = ? AND e.key = '' AND e.state = ? AND e.since < ? AND (e.since, e.rec) <= (?, ?)
+    AND NOT EXISTS (SELECT 1 FROM outbox AS o WHERE o.idx = r.idx AND o.rec = r.rec)
+  ORDER BY e.since, e.rec LIMIT ?`;
+
+export const TOMBSTONE = "SELECT state, since, origin, sum FROM tombstone WHERE idx = ? AND id = ?";
+export const SET_TOMBSTONE =
+  "INSERT INTO tombstone (idx, id, state, since, origin, sum) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (idx, id) DO UPDATE SET state = excluded.state, since = excluded.since, origin = excluded.origin, sum = excluded.sum";
+export const DELETE_TOMBSTONE = "DELETE FROM tombstone WHERE idx = ? AND id = ?";
+/** Whether some source could bring pruned records back: an import or a mirror has been seen. */
+export const HAS_IMPORTS = "SELECT 1 AS yes FROM import_mark WHERE idx = ? LIMIT 1";
+
+// ── changes and the mirror's outbox ─────────────────────────────────────────────────────────────────
+
+export const INSERT_CHANGE = `INSERT INTO change (seq, prev, idx, ${COLUMNS}) VALUES (NULL, ?, ?, ${VALUES})`;
+export const TRIM_CHANGES = "DELETE FROM change WHERE seq <= ?";
+export const CHANGE_RANGE = "SELECT coalesce(min(seq), 0) AS first, coalesce(max(seq), 0) AS last FROM change";
+export const CHANGES = `SELECT seq, prev, ${COLUMNS} FROM change WHERE seq > ? AND seq <= ? AND idx = ? ORDER BY seq LIMIT ?`;
+
+export const INSERT_OUTBOX = `INSERT INTO outbox (seq, at, prev, idx, ${COLUMNS}) VALUES (?, ?, ?, ?, ${VALUES})`;
+export const OUTBOX = `SELECT seq, prev, ${COLUMNS} FROM outbox WHERE idx = ? AND seq > ? ORDER BY seq LIMIT ?`;
+export const OUTBOX_STATS = "SELECT count(*) AS pending, min(at) AS oldest FROM outbox WHERE idx = ?";
+export const DELETE_OUTBOX = "DELETE FROM outbox WHERE seq = ? AND idx = ?";
+export const CLEAR_OUTBOX = "DELETE FROM outbox WHERE idx = ?";
+
+// ── imports ─────────────────────────────────────────────────────────────────────────────────────────
+
+export const MARK = "SELECT watermark, sum FROM import_mark WHERE idx = ? AND name = ?";
+export const SET_MARK =
+  "INSERT INTO import_mark (idx, name, watermark, sum) VALUES (?, ?, ?, ?) ON CONFLICT (idx, name) DO UPDATE SET watermark = excluded.watermark, sum = excluded.sum";
+
+// ── inspection ──────────────────────────────────────────────────────────────────────────────────────
+
+export const HAS_ENTRY = "SELECT 1 AS yes FROM entry WHERE ix = ? AND key = ? AND state = ? AND since = ? AND rec = ?";
+export const ENTRY_COUNTS = "SELECT ix, count(*) AS n FROM entry GROUP BY ix";
+export const ALL_COUNTERS = "SELECT idx, state, n, sum FROM counter";
+export const CHANGES_FROM = `SELECT seq, idx, prev, ${COLUMNS} FROM change WHERE seq > ? ORDER BY seq LIMIT ?`;
+export const OUTBOX_FROM = `SELECT seq, idx, prev, ${COLUMNS} FROM outbox WHERE seq > ? ORDER BY seq LIMIT ?`;
+export const ALL_MARKS = "SELECT idx, name, watermark, sum FROM import_mark";
+export const ALL_TOMBSTONES = "SELECT idx, id, state, since, origin, sum FROM tombstone";

@@ -1,0 +1,101 @@
+/** One open `state.db`: a writer, a connection to read by, and who wants to hear of commits. */
+import { delay } from "../../abort.ts";
+import { StateStoreBusyError } from "../../errors.ts";
+import { connectWriter } from "./connect.ts";
+import { openDatabase } from "./database.ts";
+import { failureOf, toError } from "./failure.ts";
+import { databasePath } from "./open.ts";
+import type { Body } from "./protocol.ts";
+import { Reader } from "./reader.ts";
+import type { SubmitOptions, WriterClient } from "./writer-client.ts";
+
+/** Between two tries to read what another process has locked (while it recovers the WAL, or removes it). */
+const READ_PAUSE_MS = 2;
+
+export class SqliteStore {
+  readonly path: string;
+  /** The epoch as far as this process knows; the writer knows better, and refuses what was made in another. */
+  epoch: number;
+  readonly #writer: WriterClient;
+  readonly #reader: Reader;
+  readonly #listeners = new Set<() => void>();
+
+  private constructor(path: string, writer: WriterClient, reader: Reader, epoch: number) {
+    this.path = path;
+    this.#writer = writer;
+    this.#reader = reader;
+    this.epoch = epoch;
+  }
+
+  static async open(dir: string, flushed: boolean, options: SubmitOptions): Promise<SqliteStore> {
+    const path = databasePath(dir);
+    const writer = await connectWriter(dir, path, flushed, options);
+    let reader: Reader | undefined;
+    try {
+      reader = await untilFree(path, options, () => new Reader(openDatabase(path)));
+      const opened = reader;
+      const epoch = await untilFree(path, options, () => opened.epoch());
+      return new SqliteStore(path, writer, reader, epoch);
+    } catch (error) {
+      reader?.close();
+      await writer.close();
+      throw error;
+    }
+  }
+
+  /** What the writer answers, once it is committed. */
+  async submit<T>(body: Body, options: SubmitOptions): Promise<T> {
+    const answer = await this.#writer.submit<T>(body, options);
+    for (const listener of this.#listeners) listener();
+    return answer;
+  }
+
+  /** What `read` gives; it sees all that is committed, and runs again when another process had the file locked. */
+  read<T>(options: SubmitOptions, read: (reader: Reader) => T): Promise<T> {
+    return untilFree(this.path, options, () => read(this.#reader));
+  }
+
+  /** As {@link read}, at once. */
+  readNow<T>(read: (reader: Reader) => T): T {
+    try {
+      return read(this.#reader);
+    } catch (error) {
+      throw toError(failureOf(error, this.path), this.path);
+    }
+  }
+
+  flush(): void {
+    this.#writer.flush();
+  }
+
+  /** Calls `listener` after each commit of this process. Returns the way to stop that. */
+  onCommit(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Waits for what is under way. The reader first: the writer's is the connection that removes the WAL. */
+  async close(): Promise<void> {
+    try {
+      this.#reader.close();
+    } finally {
+      await this.#writer.close();
+    }
+  }
+}
+
+async function untilFree<T>(path: string, { signal, until }: SubmitOptions, read: () => T): Promise<T> {
+  const start = performance.now();
+  for (;;) {
+    signal?.throwIfAborted();
+    try {
+      return read();
+    } catch (error) {
+      const failure = failureOf(error, path);
+      if (failure.kind !== "busy") throw toError(failure, path);
+      const now = performance.now();
+      if (now >= until) throw new StateStoreBusyError(path, now - start, { cause: error });
+      await delay(READ_PAUSE_MS, signal);
+    }
+  }
+}

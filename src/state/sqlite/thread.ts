@@ -1,0 +1,94 @@
+/** Starting the worker, and what stands in for it where workers cannot start. */
+import { MessageChannel, type MessagePort, Worker } from "node:worker_threads";
+import type { FromWriter, ToWriter } from "./protocol.ts";
+import { Slots } from "./slots.ts";
+import { WriterLoop } from "./writer-loop.ts";
+
+export type Task =
+  | { readonly role: "write"; readonly dir: string; readonly slots: SharedArrayBuffer; readonly flushed: boolean }
+  | { readonly role: "inspect"; readonly path: string; readonly index: number };
+
+/** The writer as the calling thread sees it. */
+export interface WriterHost {
+  post(message: ToWriter): void;
+  /** Whether it keeps the process alive: only while somebody waits for it. */
+  keepAlive(on: boolean): void;
+  /** Ends the thread at once. */
+  terminate(): Promise<void>;
+}
+
+export interface HostEvents {
+  message(message: FromWriter): void;
+  /** The thread could not start, or died. */
+  died(error: unknown): void;
+}
+
+export function workersAllowed(): boolean {
+  return !process.env["TUSSOCK_NO_WORKERS"];
+}
+
+export function startThread(task: Task & { role: "write" }, events: HostEvents): WriterHost {
+  const { worker, port } = start(task);
+  port.on("message", (message: FromWriter) => events.message(message));
+  worker.once("error", (error) => events.died(error));
+  worker.once("exit", () => events.died(new Error("the writer's thread ended")));
+  return {
+    post: (message) => port.postMessage(message),
+    keepAlive: (on) => {
+      // The port alone counts; a worker that serves a port needs no reference of its own.
+      if (on) port.ref();
+      else port.unref();
+    },
+    terminate: async () => {
+      port.close();
+      await worker.terminate();
+    },
+  };
+}
+
+export function startInline(task: Task & { role: "write" }, events: HostEvents): WriterHost {
+  const loop = new WriterLoop(task.dir, new Slots(task.slots), task.flushed, {
+    emit: (message) => events.message(message),
+    pull: () => {},
+    turn: nextTurn,
+  });
+  void loop.start();
+  return {
+    // Not in the caller's turn: what it asks for within one turn shall become one transaction.
+    post: (message) => void setImmediate(() => loop.receive(message)),
+    keepAlive: () => {},
+    terminate: async () => loop.receive({ close: true }),
+  };
+}
+
+/** Runs one task on a thread of its own, and gives back the one message that it answers with. */
+export function runTask(task: Task, signal?: AbortSignal): Promise<unknown> {
+  signal?.throwIfAborted();
+  const { worker, port } = start(task);
+  return new Promise((resolve, reject) => {
+    const finish = (settle: () => void): void => {
+      signal?.removeEventListener("abort", onAbort);
+      port.close();
+      worker.terminate().then(settle, settle);
+    };
+    const onAbort = (): void => finish(() => reject(signal?.reason));
+    signal?.addEventListener("abort", onAbort, { once: true });
+    port.once("message", (message) => finish(() => resolve(message)));
+    worker.once("error", (error) => finish(() => reject(error)));
+  });
+}
+
+function start(task: Task): { worker: Worker; port: MessagePort } {
+  // Not the worker's own port: on Deno that one cannot be asked for messages within a turn.
+  const { port1, port2 } = new MessageChannel();
+  const url = import.meta.url.endsWith(".ts")
+    ? new URL("../worker.ts", import.meta.url)
+    : new URL("./state-worker.js", import.meta.url);
+  const worker = new Worker(url, { workerData: { task, port: port2 }, transferList: [port2] });
+  worker.unref();
+  return { worker, port: port1 };
+}
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}

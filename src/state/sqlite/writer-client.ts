@@ -1,0 +1,232 @@
+/**
+ * The calling thread's end of the writer: gathers the requests of a turn, settles each by its reply, and gives up those
+ * that are aborted or late as long as the writer has not taken them.
+ */
+
+import { type Deferred, deferred } from "../../abort.ts";
+import { ClosedError, StateStoreBusyError, StateStoreUnavailableError, WriteDeadlineError } from "../../errors.ts";
+import { toError } from "./failure.ts";
+import type { Body, FromWriter, Reply, Request } from "./protocol.ts";
+import { Slots } from "./slots.ts";
+import type { WriterHost } from "./thread.ts";
+
+/** Requests with the writer at a time; more wait here. */
+export const SLOTS = 4_096;
+/** So many are sent without waiting for the turn to end: the writer begins while the caller still prepares the rest. */
+const SEND_AT = 8;
+
+/** The longest delay of a timer. */
+const LONGEST_TIMER_MS = 2_147_483_647;
+
+export interface SubmitOptions {
+  signal?: AbortSignal | undefined;
+  /** On the clock of `performance.now()`. */
+  until: number;
+}
+
+class Pending {
+  readonly body: Body;
+  readonly options: SubmitOptions;
+  readonly #resolve: (value: unknown) => void;
+  readonly #reject: (reason: unknown) => void;
+  readonly #submittedAt = performance.now();
+  #onAbort: (() => void) | null = null;
+  /** -1 until it is sent. */
+  slot = -1;
+  settled = false;
+
+  constructor(
+    body: Body,
+    options: SubmitOptions,
+    resolve: (value: unknown) => void,
+    reject: (reason: unknown) => void,
+  ) {
+    this.body = body;
+    this.options = options;
+    this.#resolve = resolve;
+    this.#reject = reject;
+  }
+
+  listen(onAbort: () => void): void {
+    this.#onAbort = onAbort;
+    this.options.signal?.addEventListener("abort", onAbort, { once: true });
+  }
+
+  waitedMs(): number {
+    return performance.now() - this.#submittedAt;
+  }
+
+  succeed(value: unknown): void {
+    if (this.#end()) this.#resolve(value);
+  }
+
+  fail(reason: unknown): void {
+    if (this.#end()) this.#reject(reason);
+  }
+
+  #end(): boolean {
+    if (this.settled) return false;
+    this.settled = true;
+    if (this.#onAbort !== null) this.options.signal?.removeEventListener("abort", this.#onAbort);
+    return true;
+  }
+}
+
+export class WriterClient {
+  readonly #path: string;
+  readonly #slots: Slots;
+  readonly #free: number[];
+  readonly #host: WriterHost;
+  /** With the writer, by slot. */
+  readonly #sent = new Map<number, Pending>();
+  #waiting: Pending[] = [];
+  #sending = false;
+  #deadline: NodeJS.Timeout | undefined;
+  #deadlineAt = Number.POSITIVE_INFINITY;
+  #failure: Error | null = null;
+  #closing: Deferred<void> | null = null;
+  #closeSent = false;
+
+  /** `host` has the store open. */
+  constructor(path: string, memory: SharedArrayBuffer, host: WriterHost) {
+    this.#path = path;
+    this.#slots = new Slots(memory);
+    this.#free = Array.from({ length: this.#slots.size }, (_, slot) => slot);
+    this.#host = host;
+    host.keepAlive(false);
+  }
+
+  /**
+   * Resolves with what the writer answers, once it is committed.
+   *
+   * Aborted before the writer takes the request: rejects with `signal.reason`, and nothing was done. Late before that:
+   * StateStoreBusyError, and nothing was done. Late after it: WriteDeadlineError.
+   */
+  submit<T>(body: Body, options: SubmitOptions): Promise<T> {
+    if (this.#failure !== null) return Promise.reject(this.#failure);
+    if (this.#closing !== null) return Promise.reject(new ClosedError("the state store"));
+    if (options.signal?.aborted) return Promise.reject(options.signal.reason);
+    return new Promise<T>((resolve, reject) => {
+      const pending = new Pending(body, options, resolve as (value: unknown) => void, reject);
+      if (options.signal !== undefined) pending.listen(() => this.#giveUp(pending, options.signal?.reason));
+      if (this.#waiting.length + this.#sent.size === 0) this.#host.keepAlive(true);
+      this.#waiting.push(pending);
+      this.#watchDeadline(options.until);
+      if (this.#waiting.length >= SEND_AT) this.#send();
+      else if (!this.#sending) {
+        this.#sending = true;
+        queueMicrotask(() => this.#send());
+      }
+    });
+  }
+
+  /** From now on each commit waits for the disk. */
+  flush(): void {
+    this.#host.post({ flushed: true });
+  }
+
+  receive(message: FromWriter): void {
+    if ("replies" in message) for (const reply of message.replies) this.#settle(reply);
+    else if ("closed" in message) this.#closing?.resolve();
+    if (this.#waiting.length > 0) this.#send();
+    this.#rest();
+  }
+
+  /** The thread is gone: nobody knows what became of what it had taken. */
+  die(cause: unknown): void {
+    this.#failure = new StateStoreUnavailableError(this.#path, "its writer ended. Close the index and open it again", {
+      cause,
+    });
+    for (const pending of [...this.#waiting, ...this.#sent.values()]) {
+      const taken = pending.slot >= 0 && !this.#slots.giveUp(pending.slot);
+      pending.fail(taken ? this.#unknown(pending, cause) : this.#failure);
+    }
+    this.#waiting = [];
+    this.#sent.clear();
+    this.#closing?.resolve();
+    this.#rest();
+  }
+
+  /** Waits for what is under way, then closes the store. */
+  async close(): Promise<void> {
+    if (this.#closing === null) {
+      this.#closing = deferred<void>();
+      this.#rest();
+    }
+    await this.#closing.promise;
+    await this.#host.terminate();
+  }
+
+  #send(): void {
+    this.#sending = false;
+    const requests: Request[] = [];
+    let at = 0;
+    for (; at < this.#waiting.length; at++) {
+      const slot = this.#free.pop();
+      if (slot === undefined) break;
+      const pending = this.#waiting[at] as Pending;
+      pending.slot = slot;
+      this.#slots.reset(slot);
+      this.#sent.set(slot, pending);
+      requests.push({ slot, body: pending.body });
+    }
+    this.#waiting = this.#waiting.slice(at);
+    if (requests.length > 0) this.#host.post({ requests });
+  }
+
+  #settle({ slot, result }: Reply): void {
+    const pending = this.#sent.get(slot);
+    if (pending === undefined) return;
+    this.#sent.delete(slot);
+    this.#free.push(slot);
+    if (result.ok) pending.succeed(result.value);
+    else if (result.ok === false) pending.fail(toError(result.failure, this.#path, pending.waitedMs()));
+  }
+
+  /** Rejects with `reason` unless the writer has taken it. */
+  #giveUp(pending: Pending, reason: unknown): boolean {
+    if (pending.slot < 0) this.#waiting = this.#waiting.filter((each) => each !== pending);
+    else if (!this.#slots.giveUp(pending.slot)) return false;
+    pending.fail(reason);
+    this.#rest();
+    return true;
+  }
+
+  /** One timer, for the deadline that comes first. */
+  #watchDeadline(until: number): void {
+    if (until >= this.#deadlineAt) return;
+    clearTimeout(this.#deadline);
+    this.#deadlineAt = until;
+    this.#deadline = setTimeout(() => this.#expire(), Math.min(until - performance.now(), LONGEST_TIMER_MS));
+  }
+
+  #expire(): void {
+    this.#deadlineAt = Number.POSITIVE_INFINITY;
+    const now = performance.now();
+    for (const pending of [...this.#waiting, ...this.#sent.values()]) {
+      if (pending.settled) continue;
+      if (pending.options.until > now) this.#watchDeadline(pending.options.until);
+      else if (!this.#giveUp(pending, new StateStoreBusyError(this.#path, pending.waitedMs()))) {
+        pending.fail(this.#unknown(pending));
+      }
+    }
+  }
+
+  #unknown(pending: Pending, cause?: unknown): WriteDeadlineError {
+    const error = new WriteDeadlineError(this.#path, Math.round(pending.waitedMs()));
+    if (cause !== undefined) error.cause = cause;
+    return error;
+  }
+
+  /** When nothing is under way: no timer, nothing that keeps the process alive, and the way free for closing. */
+  #rest(): void {
+    if (this.#waiting.length > 0 || this.#sent.size > 0) return;
+    clearTimeout(this.#deadline);
+    this.#deadlineAt = Number.POSITIVE_INFINITY;
+    this.#host.keepAlive(this.#closing !== null);
+    if (this.#closing === null || this.#closeSent) return;
+    this.#closeSent = true;
+    if (this.#failure === null) this.#host.post({ close: true });
+    else this.#closing.resolve();
+  }
+}
