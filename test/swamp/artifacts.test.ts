@@ -50,7 +50,9 @@ function sorted(items: readonly object[]) {
   const states: Record<string, string[]> = {};
   const problems: Record<string, string> = {};
   for (const item of items as { id?: string; state?: string; problem?: { path: string; reason: string } }[]) {
-    if (item.id !== undefined && item.state !== undefined) (states[item.state] ??= []).push(item.id);
+    if (item.id !== undefined && item.state !== undefined) {
+      states[item.state] = [...(states[item.state] ?? []), item.id];
+    }
     if (item.problem !== undefined) problems[basename(item.problem.path)] = item.problem.reason;
   }
   for (const ids of Object.values(states)) ids.sort();
