@@ -6,7 +6,7 @@ import { readStamp, STAMP_BYTES } from "./stamp.ts";
 
 export const DEFINITION_SUFFIX = ".yaml";
 
-/** What a directory holds, in byte order of name. */
+/** What a directory holds. */
 export interface Listing {
   /** All `*.yaml` that are not directories: files, symbolic links, and whatever else will be a problem. */
   files: string[];
@@ -19,35 +19,19 @@ export interface Listing {
 }
 
 /**
- * One `readdir`. A directory that has gone is `"absent"`; so is one that has become a file.
+ * One `readdir`, in byte order of name. A directory that has gone is `"absent"`; so is one that has become a file.
  *
  * @throws DefinitionReadError for every other failure: absence is only ever concluded from a listing that succeeded
  */
 export function listDirectory(dir: string): Listing | "absent" {
-  const entries = readEntries(dir);
-  if (entries === null) return "absent";
-  const listing: Listing = { files: [], symlinks: [], directories: [], badFilenames: [] };
-  let doubtful: Set<string> | null = null;
-  for (const entry of entries) {
-    const { name } = entry;
-    const isDirectory = entry.isDirectory();
-    if (!isDirectory && !name.endsWith(DEFINITION_SUFFIX)) continue;
-    if (name.includes("\ufffd")) {
-      // Either the name's own, or in place of bytes that are not UTF-8; then nothing, or something else, has this name.
-      doubtful ??= new Set();
-      if (doubtful.has(name) || readStamp(`${dir}/${name}`, false, scratch, 0) === "absent") {
-        listing.badFilenames.push(name);
-        continue;
-      }
-      doubtful.add(name);
-    }
-    if (isDirectory) {
-      listing.directories.push(name);
-    } else {
-      listing.files.push(name);
-      if (entry.isSymbolicLink()) listing.symlinks.push(name);
-    }
+  const sorter = new EntrySorter(dir);
+  try {
+    for (const entry of readdirSync(dir, { withFileTypes: true })) sorter.add(entry);
+  } catch (error) {
+    if (isGone(error)) return "absent";
+    throw asReadError(dir, error);
   }
+  const { listing } = sorter;
   sortByBytes(listing.files);
   sortByBytes(listing.symlinks);
   sortByBytes(listing.directories);
@@ -55,14 +39,48 @@ export function listDirectory(dir: string): Listing | "absent" {
   return listing;
 }
 
+/** Sorts the entries of one directory by what they are, as they come. */
+export class EntrySorter {
+  readonly listing: Listing = { files: [], symlinks: [], directories: [], badFilenames: [] };
+  readonly #dir: string;
+  readonly #doubtful = new Set<string>();
+
+  constructor(dir: string) {
+    this.#dir = dir;
+  }
+
+  add(entry: Dirent): void {
+    const { name } = entry;
+    const { listing } = this;
+    const isDirectory = entry.isDirectory();
+    if (!isDirectory && !name.endsWith(DEFINITION_SUFFIX)) return;
+    if (name.includes("\ufffd") && this.#isBad(name)) {
+      listing.badFilenames.push(name);
+    } else if (isDirectory) {
+      listing.directories.push(name);
+    } else {
+      listing.files.push(name);
+      if (entry.isSymbolicLink()) listing.symlinks.push(name);
+    }
+  }
+
+  /** Either U+FFFD is the name's own, or it stands for bytes that are not UTF-8; then this name leads nowhere, or elsewhere. */
+  #isBad(name: string): boolean {
+    if (this.#doubtful.has(name)) return true;
+    this.#doubtful.add(name);
+    return readStamp(`${this.#dir}/${name}`, false, scratch, 0) === "absent";
+  }
+}
+
 const scratch = new Uint8Array(STAMP_BYTES);
 
-function readEntries(dir: string): Dirent[] | null {
-  try {
-    return readdirSync(dir, { withFileTypes: true });
-  } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code ?? "UNKNOWN";
-    if (code === "ENOENT" || code === "ENOTDIR") return null;
-    throw new DefinitionReadError(dir, code, { cause: error });
-  }
+export function isGone(error: unknown): boolean {
+  const code = (error as NodeJS.ErrnoException).code;
+  return code === "ENOENT" || code === "ENOTDIR";
+}
+
+export function asReadError(path: string, error: unknown): unknown {
+  if (error instanceof DefinitionReadError) return error;
+  const code = (error as NodeJS.ErrnoException).code;
+  return code === undefined ? error : new DefinitionReadError(path, code, { cause: error });
 }
