@@ -75,7 +75,10 @@ export class DefinitionWriteError extends TussockError {
 
   constructor(path: string, errno: string, options?: { cause?: unknown; outcome?: string }) {
     const outcome = options?.outcome ?? "Nothing was changed";
-    super(`cannot write ${path}: ${errno}. ${outcome}; check the file's permissions and the disk, then retry.`, options);
+    super(
+      `cannot write ${path}: ${errno}. ${outcome}; check the file's permissions and the disk, then retry.`,
+      options,
+    );
     this.path = path;
     this.errno = errno;
   }
@@ -138,6 +141,20 @@ export class NameLockTimeoutError extends TussockError {
   constructor(path: string, waitedMs: number, holder: NameLockHolder | null) {
     const who = holder === null ? "an unknown holder" : (holder.holder ?? `pid ${holder.pid ?? "?"}`);
     super(`${path} is still held by ${who} after ${Math.round(waitedMs)} ms. Retry, or raise maxWaitMs.`);
+    this.path = path;
+    this.holder = holder;
+  }
+}
+
+/** Somebody took the per-name lock over while it was held. Nothing may be written under it any more. */
+export class NameLockLostError extends TussockError {
+  readonly code = "NAME_LOCK_LOST";
+  readonly path: string;
+  readonly holder: NameLockHolder | null;
+
+  constructor(path: string, holder: NameLockHolder | null) {
+    const who = holder === null ? "somebody" : (holder.holder ?? `pid ${holder.pid ?? "?"}`);
+    super(`${path} was taken over by ${who} while it was held. Look the name up again, then retry.`);
     this.path = path;
     this.holder = holder;
   }

@@ -11,16 +11,14 @@
  * warning, and its user starts with an empty one.
  */
 import { randomUUID } from "node:crypto";
-import { statSync } from "node:fs";
-import { join } from "node:path";
 import type { RootDatabase } from "lmdb";
 import { type AbortOptions, abortable, delay } from "../abort.ts";
 import { IndexUnavailableError, InvalidArgumentError, TussockError, UnsupportedFileSystemError } from "../errors.ts";
 import { fileSystemOf } from "../ffi/file-system.ts";
 import type { FileLock } from "../lock/file-lock.ts";
 import { openSlot } from "./open-slot.ts";
-import { addOpened, type Opened, openedIn, removeOpened } from "./opened.ts";
-import { DATA_FILE, type EnvironmentLimits } from "./shared.ts";
+import { addOpened, identify, isStillThere, type Opened, openedIn, removeOpened } from "./opened.ts";
+import type { EnvironmentLimits } from "./shared.ts";
 import {
   describe,
   differenceFrom,
@@ -86,8 +84,8 @@ export interface OwnedEnvironment extends AsyncDisposable {
 const CLOSE_DEADLINE_MS = 10_000;
 
 /**
- * Opens a free environment of `dir` (the first with this identity, else the first), or shares the one that this process has open with the same identity. A
- * process that dies, however it dies, frees its slot.
+ * Opens a free environment of `dir` (the first with this identity, else the first), or shares the one that this process
+ * has open with the same identity. A process that dies, however it dies, frees its slot.
  *
  * Before the file is mapped its size, magic, format version, page size and page counts are checked; its description must
  * match; and it must not have been left unclean twice in a row (killed, or crashed on a damaged page). Otherwise it is
@@ -107,9 +105,8 @@ export async function openOwnedEnvironment(options: OpenEnvironmentOptions): Pro
   if (fileSystem.network) {
     throw new UnsupportedFileSystemError(options.dir, fileSystem.name, "Choose a directory on a local disk.");
   }
-  const lmdb = await abortable(import("lmdb"), signal);
-  const { version } = lmdb as unknown as { version: { versionString: string } }; // Missing from its types.
-  const description = describe(options.identity, version.versionString);
+  const lmdb = await abortable(loadLmdb(options.dir), signal);
+  const description = describe(options.identity, lmdb.version.versionString);
   const key = JSON.stringify(description) + (options.shared === false ? randomUUID() : "");
   for (;;) {
     signal?.throwIfAborted();
@@ -125,7 +122,7 @@ export async function openOwnedEnvironment(options: OpenEnvironmentOptions): Pro
         const slot = takeSlot(dir, slots, (path) => differenceFrom(description, path) === null);
         try {
           const { root, freshReason } = openSlot(slot, lmdb.open, description, options, warn);
-          const file = identify(slot.path) ?? "";
+          const file = identify(slot.path);
           const opened: Opened = { dir, key, slot, root, file, handles: 0, condemned: false, closing: null };
           addOpened(opened);
           return { opened, freshReason };
@@ -157,10 +154,10 @@ function handleOf(opened: Opened, freshReason: string | null): OwnedEnvironment 
     fresh: freshReason !== null,
     freshReason,
     root,
-    isStillThere: () => identify(slot.path) === opened.file,
+    isStillThere: () => isStillThere(opened),
     condemn(why) {
       opened.condemned = true;
-      if (identify(slot.path) === opened.file) writeCondemned(slot.path, why);
+      if (isStillThere(opened)) writeCondemned(slot.path, why);
     },
     close,
     [Symbol.asyncDispose]: close,
@@ -182,17 +179,22 @@ async function shutDown(opened: Opened): Promise<void> {
       removeOpened(opened);
     }
     // Whoever removed the directory may have made it again: then the files there are not ours.
-    if (!opened.condemned && identify(slot.path) === opened.file) writeClosedSession(slot.path);
+    if (!opened.condemned && isStillThere(opened)) writeClosedSession(slot.path);
     releaseSlot(slot);
   })();
   opened.closing = done.catch(() => {});
   await done;
 }
 
-/** The data file of the environment at `path`, null when there is none. */
-function identify(path: string): string | null {
-  const stat = statSync(join(path, DATA_FILE), { bigint: true, throwIfNoEntry: false });
-  return stat === undefined ? null : `${stat.dev}:${stat.ino}`;
+/** At first use: it costs 15 to 25 ms. */
+async function loadLmdb(dir: string) {
+  try {
+    return (await import("lmdb")) as typeof import("lmdb") & { version: { versionString: string } };
+  } catch (error) {
+    throw new IndexUnavailableError(dir, "lmdb cannot be loaded. Is its binary for this platform installed?", {
+      cause: error,
+    });
+  }
 }
 
 function orUnavailable<R>(path: string, work: () => R): R {

@@ -1,5 +1,8 @@
 /** The environments that this process owns: shared by everybody in it who opens the same one, and counted. */
+import { statSync } from "node:fs";
+import { join } from "node:path";
 import type { RootDatabase } from "lmdb";
+import { DATA_FILE } from "./shared.ts";
 import { writeEndedSession } from "./side-files.ts";
 import type { Slot } from "./slots.ts";
 
@@ -10,7 +13,7 @@ export interface Opened {
   readonly slot: Slot;
   readonly root: RootDatabase;
   /** Device and inode of the data file when it was opened. */
-  readonly file: string;
+  readonly file: string | null;
   handles: number;
   condemned: boolean;
   /** While the last handle is being closed. Never rejects. */
@@ -26,9 +29,23 @@ function registry(): Set<Opened> {
   return global[KEY];
 }
 
+/** One that can be shared, or waited for while it is closed. */
 export function openedIn(dir: string, key: string): Opened | undefined {
-  for (const opened of registry()) if (opened.dir === dir && opened.key === key) return opened;
+  for (const opened of registry()) {
+    if (opened.dir !== dir || opened.key !== key) continue;
+    if (opened.closing !== null || (!opened.condemned && isStillThere(opened))) return opened;
+  }
   return undefined;
+}
+
+export function isStillThere({ slot, file }: Opened): boolean {
+  return identify(slot.path) === file;
+}
+
+/** The data file of the environment at `path`, null when there is none. */
+export function identify(path: string): string | null {
+  const stat = statSync(join(path, DATA_FILE), { bigint: true, throwIfNoEntry: false });
+  return stat === undefined ? null : `${stat.dev}:${stat.ino}`;
 }
 
 export function addOpened(opened: Opened): void {

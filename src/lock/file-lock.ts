@@ -9,7 +9,7 @@
  * Never write into a lock file, and never copy, read or rename it while it is held (in the degraded mechanism, closing
  * any other descriptor of it drops the lock). Whoever removes a lock file must hold it, and unlinks before it releases.
  */
-import { delay } from "../abort.ts";
+import { type AbortOptions, delay } from "../abort.ts";
 import { libc } from "../ffi/libc.ts";
 import { flockFile, probeFlock, unflock } from "./flock.ts";
 import { probeSqliteLock, sqliteLockFile, sqliteUnlock } from "./sqlite-lock.ts";
@@ -21,6 +21,10 @@ export interface FileLock {
   readonly mechanism: "flock" | "sqlite";
   /** Idempotent. The file stays. */
   release(): void;
+}
+
+export interface AcquireOptions extends AbortOptions {
+  maxWaitMs?: number | undefined;
 }
 
 /**
@@ -47,10 +51,9 @@ export function tryFileLock(path: string): FileLock | null {
  *
  * Aborted before the lock is taken: rejects with `signal.reason`, and nothing is held. Point of no return: taking it.
  */
-export async function acquireFileLock(
-  path: string,
-  options: { signal?: AbortSignal | undefined; maxWaitMs?: number | undefined } = {},
-): Promise<FileLock | null> {
+export function acquireFileLock(path: string, options?: AbortOptions): Promise<FileLock>;
+export function acquireFileLock(path: string, options: AcquireOptions): Promise<FileLock | null>;
+export async function acquireFileLock(path: string, options: AcquireOptions = {}): Promise<FileLock | null> {
   const { signal, maxWaitMs = Number.POSITIVE_INFINITY } = options;
   const start = performance.now();
   for (let pause = 1; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {

@@ -1,2 +1,3 @@
 /** Locks among processes: the primitive on a file, and the lock of a name that is built on it. */
-export { acquireFileLock, type FileLock, probeFileLock, tryFileLock } from "./file-lock.ts";
+export { type AcquireOptions, acquireFileLock, type FileLock, probeFileLock, tryFileLock } from "./file-lock.ts";
+export { type NameLock, type NameLockOptions, withNameLock } from "./name-lock.ts";

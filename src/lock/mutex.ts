@@ -1,0 +1,70 @@
+/** A file lock that a process holds as long as anybody in it needs it: what is exclusive within is settled elsewhere. */
+import { mkdirSync } from "node:fs";
+import { dirname } from "node:path";
+import { abortable } from "../abort.ts";
+import { acquireFileLock, type FileLock } from "./file-lock.ts";
+
+interface Mutex {
+  users: number;
+  lock: FileLock | null;
+  readonly acquired: Promise<FileLock>;
+  readonly stop: AbortController;
+}
+
+export interface MutexUse {
+  readonly mechanism: FileLock["mechanism"];
+  leave(): void;
+}
+
+const mutexes = new Map<string, Mutex>();
+
+/**
+ * Waits until this process holds the lock on `path` (which is made, with its directory). Users of one process share
+ * it: names that hash to the same file do not wait for each other, and may be nested. Aborted before: rejects with
+ * `signal.reason`, and the waiting for the lock ends when nobody else wants it.
+ */
+export async function useMutex(path: string, signal?: AbortSignal): Promise<MutexUse> {
+  signal?.throwIfAborted();
+  const mutex = mutexes.get(path) ?? start(path);
+  mutex.users++;
+  try {
+    const { mechanism } = await abortable(mutex.acquired, signal);
+    return { mechanism, leave: () => leave(path, mutex) };
+  } catch (error) {
+    leave(path, mutex);
+    throw error;
+  }
+}
+
+function start(path: string): Mutex {
+  const stop = new AbortController();
+  const mutex: Mutex = { users: 0, lock: null, acquired: acquire(path, stop.signal), stop };
+  mutex.acquired.then(
+    (lock) => {
+      if (mutex.users === 0)
+        lock.release(); // Acquired in the instant in which the last one gave up.
+      else mutex.lock = lock;
+    },
+    () => {}, // Whoever waits for it is told.
+  );
+  mutexes.set(path, mutex);
+  return mutex;
+}
+
+function leave(path: string, mutex: Mutex): void {
+  mutex.users--;
+  if (mutex.users > 0) return;
+  if (mutexes.get(path) === mutex) mutexes.delete(path);
+  mutex.stop.abort();
+  mutex.lock?.release();
+}
+
+async function acquire(path: string, signal: AbortSignal): Promise<FileLock> {
+  try {
+    return await acquireFileLock(path, { signal });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+    mkdirSync(dirname(path), { recursive: true });
+    return acquireFileLock(path, { signal });
+  }
+}
