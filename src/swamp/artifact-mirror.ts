@@ -97,21 +97,21 @@ async function publish(
   flush: boolean,
 ): Promise<void> {
   const dir = join(item, String(version));
-  const draft = `${randomUUID()}.tmp`;
+  const draft = `.${randomUUID()}.tmp`;
   try {
     await writeNewFile(join(dir, RAW), content, flush);
     // Where there is no marker, a version counts once it has metadata: they come whole.
-    await writeNewFile(join(dir, `.${draft}`), metadata, flush);
-    await rename(join(dir, `.${draft}`), join(dir, METADATA));
+    await writeNewFile(join(dir, draft), metadata, flush);
+    await rename(join(dir, draft), join(dir, METADATA));
     if (flush) await flushDirectory(dir);
-    await writeNewFile(join(item, `.${draft}`), String(version), flush);
+    await writeNewFile(join(item, draft), String(version), flush);
+    if (namedVersion(item) > version) await rm(join(item, draft));
+    else await rename(join(item, draft), join(item, MARKER));
   } catch (error) {
-    await rm(join(item, `.${draft}`), { force: true });
+    await rm(join(item, draft), { force: true });
     await rm(dir, { recursive: true, force: true });
     throw error;
   }
-  if (namedVersion(item) > version) await rm(join(item, `.${draft}`));
-  else await rename(join(item, `.${draft}`), join(item, MARKER));
   if (flush) await flushDirectory(item);
 }
 
