@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { PerformanceObserver } from "node:perf_hooks";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { Worker } from "node:worker_threads";
@@ -7,6 +8,7 @@ import { describe, expect, test } from "vitest";
 import { counter, durations, gauge, operation, startSpan } from "../../src/telemetry/index.ts";
 import type { ApiContext, ApiMeter, ApiSpan, ApiTracer, Registry } from "../../src/telemetry/registry.ts";
 import { VERSION } from "../../src/version.ts";
+import { isDeno } from "../support/spawn.ts";
 import { registerSdk, unregisterSdk } from "../support/telemetry.ts";
 
 setFlagsFromString("--expose-gc");
@@ -28,6 +30,30 @@ describe("with no SDK", () => {
     expect(work).toBeNull();
     expect(evaluated).toEqual([]);
   });
+});
+
+test.skipIf(isDeno)("with no SDK, nothing is allocated: ten million calls leave nothing to collect", async () => {
+  const waits = durations("test.unused", "Never recorded");
+  const call = (): void => {
+    const work = WORK.start();
+    work?.set("test.kind", "small");
+    startSpan("span")?.end();
+    waits.active()?.record(1, { "test.kind": "small" });
+    work?.end();
+  };
+  const collections = async (repeat: () => void): Promise<number> => {
+    const observer = new PerformanceObserver(() => {});
+    observer.observe({ entryTypes: ["gc"] });
+    for (let left = 10_000_000; left > 0; left--) repeat();
+    await new Promise((resolve) => setImmediate(resolve));
+    const { length } = observer.takeRecords();
+    observer.disconnect();
+    return length;
+  };
+  const kept: unknown[] = [];
+  // Nothing else is to blame: the same loop that does allocate is noticed.
+  expect(await collections(() => (kept[0] = { at: kept.length }))).toBeGreaterThan(3);
+  expect(await collections(call)).toBeLessThan(3);
 });
 
 describe("with an SDK", () => {
