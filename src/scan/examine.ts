@@ -2,10 +2,11 @@
 import { closeSync, constants, openSync, readSync, realpathSync } from "node:fs";
 import { DefinitionReadError, type ProblemKind } from "../errors.ts";
 import { toFaithfulJson } from "./json.ts";
+import { asReadError } from "./list.ts";
 import type { DefinitionKeys } from "./model.ts";
 import { asDocumentError, type Parse, parseYaml } from "./parse.ts";
 import { recognize } from "./recognize.ts";
-import { isRacyStamp, readStamp, STAMP_BYTES, sameStamp, stampSize, wallClockNs } from "./stamp.ts";
+import { isRacyStamp, readStamp, readStampOfOpen, STAMP_BYTES, stampSize, wallClockNs } from "./stamp.ts";
 
 export type { Parse } from "./parse.ts";
 
@@ -27,8 +28,8 @@ export interface ExamineOptions {
 
 interface Facts {
   /**
-   * Of what the path leads to, taken before it was read; of the link itself where that leads nowhere. A content newer
-   * than its stamp is found out at the next comparison; the other way round it never would be.
+   * Of what the path leads to, taken before it was read; of the link itself where that leads nowhere. A content that is
+   * newer than its stamp is found out at the next comparison; the other way round it never would be.
    */
   stamp: Uint8Array;
   symlink: boolean;
@@ -69,51 +70,53 @@ export function documentOf(entry: ExaminedEntry): unknown {
   return entry.documentJson === null ? entry.document : JSON.parse(entry.documentJson);
 }
 
-/** A file may be written while it is read. After so many attempts, what was read stands, with a stamp that says so. */
+/** A file may grow, shrink or be replaced while it is read. After so many attempts, what was read stands. */
 const MAX_ATTEMPTS = 5;
 
 /**
- * Looks at `path` and reads it where it is a file. Nothing but a regular file is ever opened.
+ * Looks at `path` and reads it where it is a file. `isRegular`: it was just seen to be one, which saves looking again; nothing
+ * else is ever opened, because a FIFO has a writer who notices, and a device may do anything.
  *
  * @throws DefinitionReadError when the disk or the process is at fault (EACCES, EMFILE, EIO …), not the file
  */
-export function examineFile(path: string, options: ExamineOptions): Examined {
+export function examineFile(path: string, options: ExamineOptions, isRegular = false): Examined {
   const facts: Facts = { stamp: new Uint8Array(STAMP_BYTES), symlink: false, racy: false };
-  for (let attempt = 1; ; attempt++) {
-    const startedAt = wallClockNs();
-    let kind = readStamp(path, false, facts.stamp, 0);
+  for (let attempt = isRegular ? 0 : 1; ; attempt++) {
     let real = path;
-    facts.symlink = kind === "symlink";
-    if (facts.symlink) {
-      kind = readStamp(path, true, facts.stamp, 0);
-      const target = kind === "absent" ? null : resolveLink(path);
-      if (target === null) return problem(facts, "dangling-symlink", "the symbolic link leads nowhere");
-      if (!isInside(target, options.boundary)) {
-        return problem(facts, "outside-boundary", `the symbolic link leads out of ${options.boundary}`);
-      }
-      real = target;
+    if (attempt > 0) {
+      const found = approach(path, facts, options);
+      if (typeof found !== "string") return found;
+      real = found;
     }
-    facts.racy = isRacyStamp(facts.stamp, 0, startedAt);
-    if (kind === "absent" || kind === "directory") return { kind };
-    if (kind !== "file") return problem(facts, "invalid", "not a regular file");
-    const size = stampSize(facts.stamp, 0);
-    if (size > options.maxFileBytes) {
+    const length = readWhole(real, facts, options.maxFileBytes);
+    if (length === GONE && !facts.symlink) return { kind: "absent" };
+    if (length === TOO_LARGE) {
+      const size = stampSize(facts.stamp, 0);
       return problem(facts, "too-large", `${size} bytes, where at most ${options.maxFileBytes} are read`);
     }
-    const length = readWhole(real, size);
-    const steady = length === size && isUnchanged(path, facts);
-    if (steady || (length !== MOVED && attempt === MAX_ATTEMPTS)) {
-      if (!steady) facts.racy = true;
-      return judge(buffer.subarray(0, Math.min(length, size)), path, facts, options);
+    if (length >= 0 && (length === stampSize(facts.stamp, 0) || attempt === MAX_ATTEMPTS)) {
+      return judge(buffer.subarray(0, length), path, facts, options);
     }
     if (attempt === MAX_ATTEMPTS) throw new DefinitionReadError(path, "EBUSY");
   }
 }
 
-const later = new Uint8Array(STAMP_BYTES);
-
-function isUnchanged(path: string, facts: Facts): boolean {
-  return readStamp(path, facts.symlink, later, 0) === "file" && sameStamp(facts.stamp, 0, later, 0);
+/** Looks without opening: the path to open, links resolved; or the answer, when there is nothing to open. */
+function approach(path: string, facts: Facts, options: ExamineOptions): string | Examined {
+  let kind = readStamp(path, false, facts.stamp, 0);
+  let real = path;
+  facts.symlink = kind === "symlink";
+  if (facts.symlink) {
+    kind = readStamp(path, true, facts.stamp, 0);
+    const target = kind === "absent" ? null : resolveLink(path);
+    if (target === null) return problem(facts, "dangling-symlink", "the symbolic link leads nowhere");
+    if (!isInside(target, options.boundary)) {
+      return problem(facts, "outside-boundary", `the symbolic link leads out of ${options.boundary}`);
+    }
+    real = target;
+  }
+  if (kind === "absent" || kind === "directory") return { kind };
+  return kind === "file" ? real : problem(facts, "invalid", "not a regular file");
 }
 
 function problem(facts: Facts, problemKind: ProblemKind, message: string, line = 0, column = 0): ExaminedProblem {
@@ -146,42 +149,53 @@ function codeOf(error: unknown): string {
 /** Without blocking on a FIFO, or following a link, that has taken the file's place since it was looked at. */
 const OPEN_FLAGS = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0) | (constants.O_NOFOLLOW ?? 0);
 
-/** Something else has taken the file's place. */
-const MOVED = -1;
+const GONE = -1;
+/** Something that is not a file has taken its place. */
+const REPLACED = -2;
+const TOO_LARGE = -3;
 
 /** Files up to this size share one buffer for ever. */
 const SHARED_BYTES = 64 * 1024;
 let buffer = Buffer.allocUnsafeSlow(SHARED_BYTES);
 
-/** Reads into `buffer`, at most one byte more than `size`, which tells that the file has grown. */
-function readWhole(path: string, size: number): number {
-  if (size >= buffer.length) buffer = Buffer.allocUnsafeSlow(size + 1);
-  else if (buffer.length > SHARED_BYTES && size < SHARED_BYTES) buffer = Buffer.allocUnsafeSlow(SHARED_BYTES);
+/**
+ * Stamps the open file and reads it into `buffer`; its length, or one of the above. The stamp is of the very file that is
+ * read, and older than what is read: so a change in between, or any later one, makes the next comparison fail.
+ */
+function readWhole(path: string, facts: Facts, maxBytes: number): number {
   let fd: number;
   try {
     fd = openSync(path, OPEN_FLAGS);
   } catch (error) {
     const code = codeOf(error);
-    if (code === "ENOENT" || code === "ENOTDIR" || code === "ELOOP" || code === "ENXIO") return MOVED;
+    if (code === "ENOENT" || code === "ENOTDIR" || code === "ENAMETOOLONG") return GONE;
+    if (code === "ELOOP" || code === "ENXIO") return REPLACED;
     throw new DefinitionReadError(path, code, { cause: error });
   }
   try {
-    let length = 0;
-    while (length <= size) {
-      const count = readSync(fd, buffer, length, size + 1 - length, null);
-      if (count === 0) break;
-      length += count;
-      // A regular file gives all it has.
-      if (length === size) break;
-    }
-    return length;
+    const stampedAt = wallClockNs();
+    if (readStampOfOpen(fd, path, facts.stamp, 0) !== "file") return REPLACED;
+    facts.racy = isRacyStamp(facts.stamp, 0, stampedAt);
+    const size = stampSize(facts.stamp, 0);
+    return size > maxBytes ? TOO_LARGE : readUpTo(fd, size);
   } catch (error) {
-    const code = codeOf(error);
-    if (code === "EISDIR" || code === "EAGAIN") return MOVED;
-    throw new DefinitionReadError(path, code, { cause: error });
+    throw asReadError(path, error);
   } finally {
     closeSync(fd);
   }
+}
+
+/** Reads `size` bytes; fewer when the file has shrunk. */
+function readUpTo(fd: number, size: number): number {
+  if (size > buffer.length) buffer = Buffer.allocUnsafeSlow(size);
+  else if (buffer.length > SHARED_BYTES && size <= SHARED_BYTES) buffer = Buffer.allocUnsafeSlow(SHARED_BYTES);
+  let length = 0;
+  while (length < size) {
+    const count = readSync(fd, buffer, length, size - length, null);
+    if (count === 0) break;
+    length += count;
+  }
+  return length;
 }
 
 // ── judging ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -10,8 +10,8 @@ export const DEFINITION_SUFFIX = ".yaml";
 export interface Listing {
   /** All `*.yaml` that are not directories: files, symbolic links, and whatever else will be a problem. */
   files: string[];
-  /** Those of `files` that are symbolic links. */
-  symlinks: string[];
+  /** Those of `files` that are not known to be regular files: symbolic links above all. */
+  special: string[];
   /** Sub-directories; symbolic links to directories are not among them. */
   directories: string[];
   /** `*.yaml` and directories whose name is not UTF-8, with U+FFFD in place of what is wrong: no path leads to them. */
@@ -33,7 +33,7 @@ export function listDirectory(dir: string): Listing | "absent" {
   }
   const { listing } = sorter;
   sortByBytes(listing.files);
-  sortByBytes(listing.symlinks);
+  sortByBytes(listing.special);
   sortByBytes(listing.directories);
   sortByBytes(listing.badFilenames);
   return listing;
@@ -41,7 +41,7 @@ export function listDirectory(dir: string): Listing | "absent" {
 
 /** Sorts the entries of one directory by what they are, as they come. */
 export class EntrySorter {
-  readonly listing: Listing = { files: [], symlinks: [], directories: [], badFilenames: [] };
+  readonly listing: Listing = { files: [], special: [], directories: [], badFilenames: [] };
   readonly #dir: string;
   readonly #doubtful = new Set<string>();
 
@@ -60,7 +60,7 @@ export class EntrySorter {
       listing.directories.push(name);
     } else {
       listing.files.push(name);
-      if (entry.isSymbolicLink()) listing.symlinks.push(name);
+      if (!entry.isFile()) listing.special.push(name);
     }
   }
 

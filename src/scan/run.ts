@@ -40,8 +40,8 @@ interface Job {
   parsing?: boolean;
 }
 
-/** Up to so many files, starting workers takes longer than reading. */
-const INLINE_FILES = 1_000;
+/** Up to so many files, workers take longer to start and warm up than this thread to read. */
+const INLINE_FILES = 5_000;
 /** A directory of several thousand names: on Deno, listing it holds the thread for as long as it takes. */
 const LARGE_DIRECTORY_BYTES = 128 * 1024;
 /** Results that may wait for the caller; beyond, no task starts. */
@@ -94,7 +94,7 @@ export class ScanRun {
       return;
     }
     this.results.onTaken = () => this.#makeRoom();
-    this.#add({ task: { dir, names: null }, type: "" });
+    this.#add({ task: { dir, names: null, regular: false }, type: "" });
   }
 
   /** The caller wants no more. Settles when no work is left. */
@@ -195,16 +195,21 @@ export class ScanRun {
     }
     this.#files += listed.files;
     if (this.#files > INLINE_FILES) void this.#startWorkers();
-    for (const names of listed.chunks) this.#add({ task: { dir: task.dir, names }, type });
+    for (const names of listed.chunks) this.#add({ task: { dir: task.dir, names, regular: true }, type });
+    for (const names of listed.special) this.#add({ task: { dir: task.dir, names, regular: false }, type });
     if (!this.#options.recursive) return;
     for (const name of listed.directories) {
-      this.#add({ task: { dir: `${task.dir}/${name}`, names: null }, type: type === "" ? name : `${type}/${name}` });
+      this.#add({
+        task: { dir: `${task.dir}/${name}`, names: null, regular: false },
+        type: type === "" ? name : `${type}/${name}`,
+      });
     }
   }
 
   #acceptBatch({ task, type }: Job, batch: Batch): void {
     const deferred = unpack(task, type, batch, this.#options, this.results, this.progress);
-    if (deferred.length > 0) this.#add({ task: { dir: task.dir, names: deferred.join("/") }, type, parsing: true });
+    if (deferred.length > 0)
+      this.#add({ task: { dir: task.dir, names: deferred.join("/"), regular: false }, type, parsing: true });
   }
 
   // ── back-pressure ─────────────────────────────────────────────────────────────────────────────────────────────

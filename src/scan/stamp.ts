@@ -5,7 +5,7 @@
  * Little-endian: mtime seconds (8), mtime ns (4), ctime seconds (8), ctime ns (4), size (8), inode (8). The two highest
  * bits of the mtime's ns, which a count below 2³⁰ leaves free, hold the granularity of the clock behind the times.
  */
-import { lstatSync, statfsSync, statSync } from "node:fs";
+import { type BigIntStats, fstatSync, lstatSync, statfsSync, statSync } from "node:fs";
 import { release } from "node:os";
 import { getSystemErrorName } from "node:util";
 import { DefinitionReadError } from "../errors.ts";
@@ -39,10 +39,17 @@ export type FileKind = "file" | "directory" | "symlink" | "other" | "absent";
 export function readStamp(path: string, follow: boolean, into: Uint8Array, offset: number): FileKind {
   if (path.includes("\0")) return "absent";
   const c = libc();
-  const kind =
-    c === null ? statThroughNode(path, follow, into, offset) : statThroughLibc(c, path, follow, into, offset);
-  if (simulatedNs() !== null && kind !== "absent") coarsen(into, offset);
-  return kind;
+  return c === null ? statThroughNode(path, follow, into, offset) : statThroughLibc(c, path, follow, into, offset);
+}
+
+/** The same of an open file. `path` is for errors. */
+export function readStampOfOpen(fd: number, path: string, into: Uint8Array, offset: number): FileKind {
+  const c = libc();
+  if (c === null) return packStats(fstatSync(fd, { bigint: true }), path, into, offset);
+  if (c.statx(fd, NO_PATH, AT_EMPTY_PATH, STATX_BASIC_STATS, statx) !== 0) {
+    throw new DefinitionReadError(path, getSystemErrorName(-c.errno()));
+  }
+  return packStatx(path, into, offset);
 }
 
 /** Whether both stamps are the same in every part. */
@@ -131,6 +138,7 @@ function coarsen(into: Uint8Array, offset: number): void {
 
 const AT_FDCWD = -100;
 const AT_SYMLINK_NOFOLLOW = 0x100;
+const AT_EMPTY_PATH = 0x1000;
 const STATX_BASIC_STATS = 0x7ff;
 const ENOTDIR = 20;
 const ENAMETOOLONG = 36;
@@ -139,6 +147,7 @@ const ELOOP = 40;
 const PATH_MAX = 4096;
 const encoder = new TextEncoder();
 const pathBytes = new Uint8Array(PATH_MAX);
+const NO_PATH = new Uint8Array(1);
 const statx = new Uint8Array(256);
 
 function statThroughLibc(c: Libc, path: string, follow: boolean, into: Uint8Array, offset: number): FileKind {
@@ -150,45 +159,54 @@ function statThroughLibc(c: Libc, path: string, follow: boolean, into: Uint8Arra
     if (errno === ENOENT || errno === ENOTDIR || errno === ELOOP || errno === ENAMETOOLONG) return "absent";
     throw new DefinitionReadError(path, getSystemErrorName(-errno));
   }
+  return packStatx(path, into, offset);
+}
+
+function packStatx(path: string, into: Uint8Array, offset: number): FileKind {
   copy(statx, 112, into, offset + MTIME_S, 12);
   copy(statx, 96, into, offset + CTIME_S, 12);
   copy(statx, 40, into, offset + SIZE, 8);
   copy(statx, 32, into, offset + INODE, 8);
   const device = uint32(statx, 136) * 0x10_0000 + uint32(statx, 140);
-  setGranularity(into, offset, granularityOn(device, path, into, offset));
+  finish(into, offset, device, path);
   return kindOf((statx[28] ?? 0) | ((statx[29] ?? 0) << 8));
 }
 
 // ── through the runtime, where there is no FFI ──────────────────────────────────────────────────────────────────
 
 function statThroughNode(path: string, follow: boolean, into: Uint8Array, offset: number): FileKind {
-  let stats: ReturnType<typeof bigintStat>;
+  const options = { bigint: true, throwIfNoEntry: false } as const;
+  let stats: BigIntStats | undefined;
   try {
-    stats = bigintStat(path, follow);
+    stats = follow ? statSync(path, options) : lstatSync(path, options);
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code ?? "UNKNOWN";
-    if (code === "ENOENT" || code === "ENOTDIR" || code === "ELOOP" || code === "ENAMETOOLONG") return "absent";
-    throw new DefinitionReadError(path, code, { cause: error });
+    if (code !== "ENOENT" && code !== "ENOTDIR" && code !== "ELOOP" && code !== "ENAMETOOLONG") {
+      throw new DefinitionReadError(path, code, { cause: error });
+    }
   }
-  if (stats === undefined) return "absent";
+  return stats === undefined ? "absent" : packStats(stats, path, into, offset);
+}
+
+function packStats(stats: BigIntStats, path: string, into: Uint8Array, offset: number): FileKind {
   const view = new DataView(into.buffer, into.byteOffset + offset, STAMP_BYTES);
   putTime(view, MTIME_S, stats.mtimeNs);
   putTime(view, CTIME_S, stats.ctimeNs);
   view.setBigUint64(SIZE, stats.size, true);
   view.setBigUint64(INODE, stats.ino, true);
-  setGranularity(into, offset, granularityOn(Number(stats.dev), path, into, offset));
+  finish(into, offset, Number(stats.dev), path);
   return kindOf(Number(stats.mode));
-}
-
-function bigintStat(path: string, follow: boolean) {
-  const options = { bigint: true, throwIfNoEntry: false } as const;
-  return follow ? statSync(path, options) : lstatSync(path, options);
 }
 
 function putTime(view: DataView, at: number, ns: bigint): void {
   const rest = BigInt.asUintN(64, ((ns % 1_000_000_000n) + 1_000_000_000n) % 1_000_000_000n);
   view.setBigInt64(at, (ns - rest) / 1_000_000_000n, true);
   view.setUint32(at + 8, Number(rest), true);
+}
+
+function finish(into: Uint8Array, offset: number, device: number, path: string): void {
+  if (simulatedNs() === null) setGranularity(into, offset, granularityOn(device, path, into, offset));
+  else coarsen(into, offset);
 }
 
 function kindOf(mode: number): FileKind {

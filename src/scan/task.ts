@@ -8,14 +8,17 @@ export interface Task {
   dir: string;
   /** Filenames, with `/` between them: one string crosses threads at the cost of a copy. Null: list the directory. */
   names: string | null;
+  /** The listing has them as regular files. */
+  regular: boolean;
 }
 
 export type TaskResult = Listed | Batch;
 
 export interface Listed {
-  /** Each the `names` of a task. */
+  /** Each the `names` of a task: regular files, and whatever else. */
   chunks: string[];
-  /** In all chunks. */
+  special: string[];
+  /** In all of them. */
   files: number;
   directories: string[];
   badFilenames: string[];
@@ -44,12 +47,12 @@ const CHUNK_FILES = 256;
 
 /** Does the work and stops for breath after each small step; ended early, it leaves nothing open. */
 export function runTask(task: Task, options: ExamineOptions): Generator<undefined, TaskResult> {
-  return task.names === null ? list(task.dir) : examine(task.dir, task.names.split("/"), options);
+  return task.names === null ? list(task.dir) : examine(task.dir, task.names.split("/"), task.regular, options);
 }
 
 function* list(dir: string): Generator<undefined, Listed> {
   const sorter = new EntrySorter(dir);
-  const { files, directories, badFilenames } = sorter.listing;
+  const { files, special, directories, badFilenames } = sorter.listing;
   try {
     // Not readdir: that cannot stop for breath in a large directory.
     const handle = opendirSync(dir, { bufferSize: 1024 });
@@ -63,19 +66,37 @@ function* list(dir: string): Generator<undefined, Listed> {
     }
   } catch (error) {
     if (!isGone(error)) throw asReadError(dir, error);
-    return { chunks: [], files: 0, directories: [], badFilenames: [], vanished: true };
+    return { chunks: [], special: [], files: 0, directories: [], badFilenames: [], vanished: true };
   }
-  const chunks: string[] = [];
-  for (let at = 0; at < files.length; at += CHUNK_FILES) chunks.push(files.slice(at, at + CHUNK_FILES).join("/"));
-  return { chunks, files: files.length, directories, badFilenames, vanished: false };
+  const specials = new Set(special);
+  const regular = special.length === 0 ? files : files.filter((name) => !specials.has(name));
+  return {
+    chunks: inChunks(regular),
+    special: inChunks(special),
+    files: files.length,
+    directories,
+    badFilenames,
+    vanished: false,
+  };
 }
 
-function* examine(dir: string, names: readonly string[], options: ExamineOptions): Generator<undefined, Batch> {
+function inChunks(names: readonly string[]): string[] {
+  const chunks: string[] = [];
+  for (let at = 0; at < names.length; at += CHUNK_FILES) chunks.push(names.slice(at, at + CHUNK_FILES).join("/"));
+  return chunks;
+}
+
+function* examine(
+  dir: string,
+  names: readonly string[],
+  regular: boolean,
+  options: ExamineOptions,
+): Generator<undefined, Batch> {
   const kinds = new Uint8Array(names.length);
   const stamps = new Uint8Array(names.length * STAMP_BYTES);
   const values: unknown[] = [];
   for (const [i, name] of names.entries()) {
-    const examined = examineFile(`${dir}/${name}`, options);
+    const examined = examineFile(`${dir}/${name}`, options, regular);
     switch (examined.kind) {
       case "entry":
         kinds[i] = ENTRY;
