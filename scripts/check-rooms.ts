@@ -6,7 +6,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { builtinModules } from "node:module";
 import { basename, join, relative, sep } from "node:path";
 import { probeImport } from "./import-probe.ts";
-import { closure, filesIn, importsOf, resolveRelative } from "./imports.ts";
+import { closure, filesIn, type Import, importsOf, resolveRelative } from "./imports.ts";
 import { report } from "./report.ts";
 
 /** What each room may import besides itself and the ground: the files directly in `src/`, and `src/ffi/`. */
@@ -19,7 +19,8 @@ const ROOMS: Record<string, readonly string[]> = {
   watch: [],
   scan: ["telemetry"],
   transitions: ["telemetry"],
-  state: ["liveness", "telemetry"],
+  // One process at a time delivers a mirror's outbox: the lock primitive serves the whole library.
+  state: ["lock", "liveness", "telemetry"],
   postgres: ["state", "liveness", "telemetry"],
   definitions: ["scan", "watch", "lmdb", "lock", "liveness", "telemetry"],
   swamp: ["definitions", "state", "scan", "lock"],
@@ -80,24 +81,32 @@ export function checkNativeFree(root: string): string[] {
 }
 
 function* nativeImports(root: string, entry: string): Generator<string> {
-  for (const { via, imports } of closure(entry))
-    for (const { specifier, kind, line } of imports) {
-      const why = kind === "type" ? null : whyNotBundled(specifier, kind);
+  const reached = [...closure(entry)];
+  const imports = reached.flatMap((each) => each.imports);
+  const seen = new Set(imports.filter(({ kind }) => kind === "static" || kind === "dynamic").map(packageOf));
+  for (const { via, imports } of reached)
+    for (const each of imports) {
+      const why = whyNotBundled(each, seen);
       if (why === null) continue;
       const path = via.map((file) => relative(root, file)).join(" → ");
-      yield `${path}:${line}: ${specifier} ${why}`;
+      yield `${path}:${each.line}: ${each.specifier} ${why}`;
     }
 }
 
-function whyNotBundled(specifier: string, kind: "static" | "dynamic" | "hidden"): string | null {
-  if (specifier.startsWith(".")) return null;
+/** `seen`: packages that bundlers find anyway. */
+function whyNotBundled(each: Import, seen: ReadonlySet<string>): string | null {
+  const { specifier, kind } = each;
+  if (kind === "type" || specifier.startsWith(".")) return null;
   if (NATIVE_BUILTINS.includes(specifier)) return kind === "static" ? "is loaded on import" : null;
   if (specifier.startsWith("node:")) return null;
   if (builtinModules.includes(specifier)) return "lacks its node: prefix";
-  const name = specifier.split("/", specifier.startsWith("@") ? 2 : 1).join("/");
-  if (PLAIN_PACKAGES.includes(name))
-    return kind === "hidden" ? "is hidden from bundlers, so that a bundle lacks it" : null;
-  return kind === "hidden" ? null : "is native, and bundlers follow this import";
+  const name = packageOf(each);
+  if (!PLAIN_PACKAGES.includes(name)) return kind === "hidden" ? null : "is native, and bundlers follow this import";
+  return seen.has(name) ? null : "is hidden from bundlers, so that a bundle lacks it";
+}
+
+function packageOf({ specifier }: Import): string {
+  return specifier.split("/", specifier.startsWith("@") ? 2 : 1).join("/");
 }
 
 /** Every entry of the built package, as each runtime and format imports it. */

@@ -80,6 +80,8 @@ describe("native-free entries", () => {
     expect(found(`createRequire(import.meta.url)("yaml");`)).toEqual([
       "src/scan/index.ts → src/scan/a.ts:1: yaml is hidden from bundlers, so that a bundle lacks it",
     ]);
+    const either = `const slow = () => import("yaml");\nconst fast = () => createRequire(import.meta.url)("yaml");`;
+    expect(found(either)).toEqual([]);
   });
 
   test("what is loaded at first use where bundlers do not look is allowed, and so are types", () => {
