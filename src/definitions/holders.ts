@@ -26,18 +26,11 @@ export async function holderOf<T>(
   id: string,
   options: AbortOptions,
 ): Promise<Holder | null> {
-  // A search that the disk belies begins again, and offers again: the last word on each path counts.
-  const candidates = new Map<string, Candidate>();
-  await context.index.select(
-    { by: "id", key: id, type, roots: [context.writeRoot.name] },
-    (candidate) => {
-      candidates.delete(candidate.entry.path);
-      candidates.set(candidate.entry.path, candidate);
-      return undefined;
-    },
-    options,
-  );
-  const files = [...candidates.values()].flatMap((candidate) => lookAt(context, candidate) ?? []);
+  let files: HoldingFile[] | null;
+  do {
+    options.signal?.throwIfAborted();
+    files = await holdingFiles(context, type, id, options);
+  } while (files === null);
   const isFollower = (file: HoldingFile): boolean =>
     file.isLink && files.some((other) => !other.isLink && other.realPath === file.realPath);
   const winner = files.find((file) => !isFollower(file));
@@ -53,6 +46,33 @@ export async function holderOf<T>(
     followers: pathsOf(isFollower),
     copies: pathsOf((file) => !isAlias(file) && !isFollower(file)),
   };
+}
+
+/** Null when one of them has changed since it was found: a file that moves is missed by who looks at its old place. */
+async function holdingFiles<T>(
+  context: RepositoryContext<T>,
+  type: string,
+  id: string,
+  options: AbortOptions,
+): Promise<HoldingFile[] | null> {
+  // A search that the disk belies begins again, and offers again: the last word on each path counts.
+  const candidates = new Map<string, Candidate>();
+  await context.index.select(
+    { by: "id", key: id, type, roots: [context.writeRoot.name] },
+    (candidate) => {
+      candidates.delete(candidate.entry.path);
+      candidates.set(candidate.entry.path, candidate);
+      return undefined;
+    },
+    options,
+  );
+  const files: HoldingFile[] = [];
+  for (const candidate of candidates.values()) {
+    const file = lookAt(context, candidate);
+    if (file === null) return null;
+    files.push(file);
+  }
+  return files;
 }
 
 interface HoldingFile {

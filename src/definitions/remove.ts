@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { type AbortOptions, abortable } from "../abort.ts";
 import type { RepositoryContext } from "./context.ts";
 import { holderOf } from "./holders.ts";
-import { withIdLock } from "./id-lock.ts";
+import { withId } from "./locks.ts";
 import { flushAll } from "./save.ts";
 import { type TypeRef, writableType } from "./type-path.ts";
 import { hasTypeDirectory, inodeAt, remove, removeEmptyDirectories } from "./write.ts";
@@ -18,12 +18,11 @@ export async function removeDefinition<T>(
   id: string,
   options: AbortOptions,
 ): Promise<void> {
-  const lockOptions = { ...context.lock, signal: options.signal };
   options.signal?.throwIfAborted();
   const type = writableType(typeRef);
   if ((await holderOf(context, type, id, options)) === null) return;
   for (let removed = false; !removed; ) {
-    removed = await withIdLock(context.lockDir, id, () => removeHeld(context, type, id, options), lockOptions);
+    removed = await withId(context, id, () => removeHeld(context, type, id, options), options.signal);
   }
 }
 

@@ -1,11 +1,12 @@
 /** One definition for a name, however many ask for it at once. */
 import { type AbortOptions, abortable } from "../abort.ts";
 import { DefinitionConflictError, DefinitionTypeError, InvalidArgumentError, NameLockLostError } from "../errors.ts";
-import { type NameLock, withNameLock } from "../lock/index.ts";
+import type { NameLock } from "../lock/index.ts";
 import { enterLine } from "../lock/line.ts";
 import type { DefinitionEntry } from "../scan/model.ts";
 import { type Found, type RepositoryContext, select, typeOfEntry } from "./context.ts";
 import { holderOf } from "./holders.ts";
+import { withName } from "./locks.ts";
 import { conflict } from "./placement.ts";
 import { type Manuscript, prepare } from "./prepare.ts";
 import { storeNew, untilSettled } from "./save.ts";
@@ -76,7 +77,7 @@ async function createUnderLock<T>(creation: Creation<T>): Promise<Resolved<T>> {
   };
   for (;;) {
     try {
-      return await withNameLock(context.lockDir, name, run, { ...context.lock, signal });
+      return await withName(context, name, run, signal);
     } catch (error) {
       // Whoever took the lock over may have created it, or not: in line again.
       if (!(error instanceof NameLockLostError)) throw error;

@@ -3,10 +3,10 @@ import fs from "node:fs";
 import { dirname, join } from "node:path";
 import { type AbortOptions, abortable } from "../abort.ts";
 import { DefinitionConflictError, DefinitionWriteError, NameLockLostError } from "../errors.ts";
-import { type NameLock, withNameLock } from "../lock/index.ts";
+import type { NameLock } from "../lock/index.ts";
 import type { DefinitionChange, RepositoryContext } from "./context.ts";
 import { type Holder, holderOf, otherOfName, refuseCopies, refuseShadowed } from "./holders.ts";
-import { withIdLock } from "./id-lock.ts";
+import { withId, withName } from "./locks.ts";
 import { nameConflict, placeForMoved, placeForNew } from "./placement.ts";
 import { type Manuscript, proofread } from "./prepare.ts";
 import {
@@ -35,20 +35,21 @@ export async function save<T>(
   manuscript: Manuscript,
   options: AbortOptions,
 ): Promise<void> {
-  const { lockDir, lock } = context;
-  const lockOptions = { ...lock, signal: options.signal };
-  await untilSettled(manuscript, async () => {
-    options.signal?.throwIfAborted();
+  const { signal } = options;
+  const attempt = async (): Promise<Placed | null> => {
     const holder = await holderOf(context, manuscript.type, manuscript.id, options);
+    if (holder?.entry.name === manuscript.name) return replaceAndMove(context, manuscript, holder, null, options);
+    // It claims a name that it does not have yet.
+    const claim = (held: NameLock): Promise<Placed | null> =>
+      holder === null
+        ? storeNew(context, manuscript, held, options)
+        : replaceAndMove(context, manuscript, holder, held, options);
+    return withName(context, manuscript.name, claim, signal);
+  };
+  await untilSettled(manuscript, async () => {
+    signal?.throwIfAborted();
     try {
-      return holder === null
-        ? await withNameLock(
-            lockDir,
-            manuscript.name,
-            (held) => storeNew(context, manuscript, held, options),
-            lockOptions,
-          )
-        : await withIdLock(lockDir, manuscript.id, () => storeOver(context, manuscript, options), lockOptions);
+      return await withId(context, manuscript.id, attempt, signal);
     } catch (error) {
       if (error instanceof NameLockLostError) return null;
       throw error;
@@ -112,26 +113,9 @@ export async function storeNew<T>(
 
 /**
  * Replaces the file that holds the id, where it lies; then, where it should be called otherwise, links it to its new
- * name, and unlinks the old one last. The caller holds the lock of the id. Null when the file changed hands meanwhile.
+ * name, and unlinks the old one last. The caller holds the lock of the id, and, where the name is a new one, that of the
+ * name. Null when the file changed hands meanwhile: look again.
  */
-async function storeOver<T>(
-  context: RepositoryContext<T>,
-  manuscript: Manuscript,
-  options: AbortOptions,
-): Promise<Placed | null> {
-  const holder = await holderOf(context, manuscript.type, manuscript.id, options);
-  if (holder === null) return null;
-  refuseCopies(holder);
-  if (holder.entry.name === manuscript.name) return replaceAndMove(context, manuscript, holder, null, options);
-  return withNameLock(
-    context.lockDir,
-    manuscript.name,
-    (held) => replaceAndMove(context, manuscript, holder, held, options),
-    { ...context.lock, signal: options.signal },
-  );
-}
-
-/** `held` is the lock of the name, where it is a new one. */
 async function replaceAndMove<T>(
   context: RepositoryContext<T>,
   manuscript: Manuscript,
@@ -139,6 +123,7 @@ async function replaceAndMove<T>(
   held: NameLock | null,
   options: AbortOptions,
 ): Promise<Placed | null> {
+  refuseCopies(holder);
   const { index, writeRoot } = context;
   const { type, id, name } = manuscript;
   const dir = join(writeRoot.dir, type);
@@ -173,6 +158,11 @@ async function replaceAndMove<T>(
     replace(draft.path, from);
     // Should the link fail, the definition is stored and found where it lies; the next save tries again.
     moved = to !== from && tried(() => linkInto(from, to));
+    if (moved && inodeAt(to) !== draft.inode) {
+      // Somebody put a file of his in the old place in this very instant, and that one got our new name.
+      remove(to);
+      moved = false;
+    }
     index.noteWritten([...surplus, from, to]);
   } finally {
     draft.discard();
@@ -181,11 +171,13 @@ async function replaceAndMove<T>(
   return finish(context, manuscript, { kind: "updated", path: to }, [dir], () => {
     // Whoever has stepped in meanwhile without a lock keeps his file: it is not the one that was moved.
     if (inodeAt(from) !== draft.inode || inodeAt(to) !== draft.inode) return;
-    remove(from);
+    // Should it fail, two names hold one file, and the next save finishes the move.
+    tried(() => remove(from));
     index.noteWritten([from]);
   });
 }
 
+/** Whether it succeeded. */
 function tried(act: () => boolean): boolean {
   try {
     return act();

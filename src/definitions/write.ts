@@ -17,7 +17,7 @@ export function temporaryName(): string {
 export interface Draft {
   readonly path: string;
   readonly inode: bigint;
-  /** Removes it, if it still lies there. */
+  /** Removes it, if it still lies there. Never throws: what is left of it is hidden, and no definition. */
   discard(): void;
 }
 
@@ -32,7 +32,11 @@ export async function writeDraft(
 ): Promise<Draft> {
   const path = join(dir, temporaryName());
   const { like, flush } = options;
-  const discard = (): void => removeIfThere(path);
+  const discard = (): void => {
+    try {
+      fs.unlinkSync(path);
+    } catch {}
+  };
   return writing(path, async () => {
     const fd = fs.openSync(path, "wx", like === undefined ? 0o666 : like.mode & 0o777);
     try {
@@ -95,16 +99,17 @@ export function replace(from: string, to: string): void {
   writing(to, () => fs.renameSync(from, to));
 }
 
-export function remove(path: string): void {
-  writing(path, () => removeIfThere(path));
-}
-
-function removeIfThere(path: string): void {
-  try {
-    fs.unlinkSync(path);
-  } catch (error) {
-    if (codeOf(error) !== "ENOENT") throw error;
-  }
+/** Whether there was something to remove. */
+export function remove(path: string): boolean {
+  return writing(path, () => {
+    try {
+      fs.unlinkSync(path);
+      return true;
+    } catch (error) {
+      if (codeOf(error) === "ENOENT") return false;
+      throw error;
+    }
+  });
 }
 
 /** The inode that `path` itself names (a symbolic link has its own); null when there is nothing. */
@@ -245,7 +250,8 @@ export function writing<R>(path: string, work: () => R | Promise<R>): R | Promis
   }
 }
 
-function named(path: string, error: unknown): unknown {
+/** The library's error for what the system says; anything else as it is. */
+export function named(path: string, error: unknown): unknown {
   const code = codeOf(error);
   if (error instanceof TussockError || !/^E[A-Z0-9]+$/.test(code)) return error;
   if (code === "ENOSPC" || code === "EDQUOT") return new StorageFullError(path, { cause: error });

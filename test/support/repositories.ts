@@ -5,29 +5,14 @@ import { onTestFinished } from "vitest";
 import { type DefinitionIndex, openDefinitionIndex } from "../../src/definitions/index.ts";
 import {
   createDefinitionRepository,
-  type DefinitionCodec,
   type DefinitionRepository,
   type DefinitionRepositoryOptions,
 } from "../../src/definitions/repository.ts";
 import { openObviousIndex } from "./obvious-index.ts";
 import { tempDir } from "./spawn.ts";
+import { type Thing, thingCodec } from "./things.ts";
 
-export interface Thing {
-  id: string;
-  name: string;
-  version: number;
-  note?: string;
-}
-
-/** Refuses documents without a number as their version. */
-export const thingCodec: DefinitionCodec<Thing> = {
-  decode(document) {
-    const { id, name, version, note } = document as Record<string, unknown>;
-    if (typeof version !== "number") throw new Error("version must be a number");
-    return { id: String(id), name: String(name), version, ...(note === undefined ? {} : { note: String(note) }) };
-  },
-  encode: ({ id, name, version, note }, type) => ({ type, id, name, version, ...(note === undefined ? {} : { note }) }),
-};
+export * from "./things.ts";
 
 // A worker for each of hundreds of small indexes would be most of the time that these tests take.
 process.env["TUSSOCK_NO_WORKERS"] = "1";
@@ -104,18 +89,4 @@ function filesBelow(dir: string, prefix: string): Record<string, string> {
     else files[`${prefix}/${name}`] = readFileSync(join(dir, name), "utf8");
   }
   return files;
-}
-
-/** A definition's file as `save` writes it. */
-export function textOf(type: string, { id, name, version, note }: Thing): string {
-  return `type: ${type}\nid: ${id}\nname: ${name}\nversion: ${version}\n${note === undefined ? "" : `note: ${note}\n`}`;
-}
-
-/** A UUID that ends in the number. */
-export function idOf(number: number): string {
-  return `00000000-1111-4222-8333-${String(number).padStart(12, "0")}`;
-}
-
-export function thing(number: number, name: string, note?: string): Thing {
-  return { id: idOf(number), name, version: 1, ...(note === undefined ? {} : { note }) };
 }
