@@ -4,6 +4,7 @@
  */
 import { execFileSync, spawnSync } from "node:child_process";
 import {
+  copyFileSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -166,6 +167,20 @@ export function checkUse(project: string): string[] {
   return [...(JSON.parse(stdout) as string[]), ...(stderr === "" ? [] : [`importing it warns: ${stderr}`])];
 }
 
+/** Does the main jobs with the installed package, by `import` and by `require`. */
+export function checkWork(project: string): string[] {
+  const program = join(project, "use-package.ts");
+  copyFileSync(join(import.meta.dirname, "use-package.ts"), program);
+  return ["import", "require"].flatMap((format) => {
+    const { status, stdout, stderr } = spawnSync(process.execPath, [program, format], {
+      cwd: project,
+      encoding: "utf8",
+    });
+    if (status !== 0) return [`working with it by ${format} fails: ${stderr}`];
+    return (JSON.parse(stdout) as string[]).map((problem) => `working with it by ${format}: ${problem}`);
+  });
+}
+
 if (import.meta.main) {
   const temporary = mkdtempSync(join(tmpdir(), "tussock-package-"));
   try {
@@ -177,7 +192,9 @@ if (import.meta.main) {
       const installed = install(tarball, project, { optional });
       if (optional) report("the package holds what it exports", checkContents(installed));
       if (!optional) report("declarations need no peer", checkDeclarations(project));
-      report(`every subpath works ${optional ? "installed" : "without optional dependencies"}`, checkUse(project));
+      const how = optional ? "installed" : "without optional dependencies";
+      report(`every subpath can be imported ${how}`, checkUse(project));
+      report(`the main jobs are done ${how}`, checkWork(project));
     }
   } finally {
     rmSync(temporary, { recursive: true, force: true });
