@@ -51,7 +51,7 @@ export function reconcile(store: DefinitionStore, place: FilePlace, found: FileR
 }
 
 /** The name in whose list a file stands: its own, or the one that a broken file is called after. */
-function listedName(
+export function listedName(
   file: { kind: "entry"; name: string } | { kind: "problem"; problemKind: string },
   filename: string,
 ): string | null {
@@ -90,7 +90,8 @@ function changePlaces(store: DefinitionStore, place: FilePlace, id: string, name
   store.ids.put(key, list.length === 0 ? null : packPlaces(list));
 }
 
-function comparePlaces(a: IdPlace, b: IdPlace): number {
+/** By root, then `{id}.yaml`, then byte order of filename. */
+export function comparePlaces(a: IdPlace, b: IdPlace): number {
   if (a.root !== b.root) return a.root - b.root;
   const aNamed = a.filename === `${a.id}.yaml`;
   const bNamed = b.filename === `${b.id}.yaml`;

@@ -4,6 +4,7 @@ import { type ExamineOptions, examineFile } from "../scan/examine.ts";
 import { listDirectory } from "../scan/list.ts";
 import { compareUtf8 } from "../scan/order.ts";
 import { isRacyStamp, readStamp, STAMP_BYTES, sameStamp, wallClockNs } from "../scan/stamp.ts";
+import { BulkLoad } from "./bulk-load.ts";
 import { fileKey, relativePath } from "./keys.ts";
 import { type CountChange, type FilePlace, reconcile } from "./reconcile.ts";
 import { FILE_STAMP_AT, type FileRecord, isRacyFile, isSymlinkFile } from "./records.ts";
@@ -52,6 +53,11 @@ export interface UnreadableFile {
 export interface Breather {
   due(): boolean;
   pause(): Promise<void>;
+}
+
+export interface SweepOptions {
+  signal?: AbortSignal;
+  onFiles?: (files: number, read: number) => void;
 }
 
 /** What came of one file. */
@@ -115,7 +121,7 @@ export async function sweepType(
   target: SweepTarget,
   options: ExamineOptions,
   breather: Breather,
-  o: { signal?: AbortSignal; onFiles?: (files: number, read: number) => void } = {},
+  o: SweepOptions = {},
 ): Promise<SweepResult> {
   const result: SweepResult = {
     dirs: [],
@@ -142,7 +148,7 @@ async function sweepDirectory(
   options: ExamineOptions,
   breather: Breather,
   result: SweepResult,
-  o: { signal?: AbortSignal; onFiles?: (files: number, read: number) => void },
+  o: SweepOptions,
 ): Promise<ListedDirectory | null> {
   const dir = target.dirs[root] ?? null;
   const stamp = new Uint8Array(STAMP_BYTES);
@@ -192,12 +198,20 @@ async function sweepDirectory(
   // Both lists are in byte order: whatever only one of them has, came or went.
   const stored = new StoredPages(store, root, target.type === "" ? "" : `${target.type}/`);
   let at = 0;
-  for (let old = stored.next(); old !== null || at < names.length; ) {
-    if (breather.due()) {
-      await breather.pause();
-      o.signal?.throwIfAborted();
-      o.onFiles?.(result.files, result.read);
+  let old = stored.next();
+  if (old === null && dir !== null && names.length >= BULK_FILES) {
+    await breather.pause();
+    const load = new BulkLoad(store, target, isUnknown(store, target));
+    for (const filename of names) {
+      if (breather.due()) await breathe(breather, result, o);
+      readInto(load, { root, type: target.type, typeId: target.typeId, filename }, dir, options, result, listed);
+      if (load.isDue) load.commit();
     }
+    load.commit();
+    at = names.length;
+  }
+  while (old !== null || at < names.length) {
+    if (breather.due()) await breathe(breather, result, o);
     const filename = names[at];
     const order =
       old === null ? 1 : filename === undefined ? -1 : compareUtf8(old.relative.slice(stored.prefix.length), filename);
@@ -212,6 +226,53 @@ async function sweepDirectory(
     }
   }
   return listing === "absent" ? null : listed;
+}
+
+/** From this many new files on, the order in which they are written matters. */
+const BULK_FILES = 512;
+
+async function breathe(breather: Breather, result: SweepResult, o: SweepOptions): Promise<void> {
+  await breather.pause();
+  o.signal?.throwIfAborted();
+  o.onFiles?.(result.files, result.read);
+}
+
+/** Nothing of the type is in the index, in any root. */
+function isUnknown(store: DefinitionStore, { type, dirs }: SweepTarget): boolean {
+  const prefix = type === "" ? "" : `${type}/`;
+  return dirs.every((_, root) => store.filesUnder(root, prefix, { limit: 1, nested: false }).length === 0);
+}
+
+/** Reads a file that the index does not know. */
+function readInto(
+  load: BulkLoad,
+  place: FilePlace,
+  dir: string,
+  options: ExamineOptions,
+  result: SweepResult,
+  listed: ListedDirectory,
+): void {
+  const { root, type, filename } = place;
+  result.files++;
+  try {
+    const examined = examineFile(`${dir}/${filename}`, options);
+    if (examined.kind === "absent" || examined.kind === "directory") return;
+    if (examined.kind === "deferred") {
+      result.deferred.push({ root, filename });
+      return;
+    }
+    load.add({ ...examined, root, type, filename });
+    result.read++;
+    if (examined.symlink) result.symlinks.push({ root, filename });
+    if (examined.kind === "problem") result.problems++;
+    else {
+      result.changed++;
+      listed.count++;
+    }
+  } catch (error) {
+    if (!(error instanceof DefinitionReadError)) throw error;
+    result.unreadable.push({ root, filename, path: error.path, errno: error.errno });
+  }
 }
 
 function badFilename(root: number, type: string, filename: string): FileRecord {

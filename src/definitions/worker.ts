@@ -9,7 +9,7 @@ import type { WorkerData, WorkerReply, WorkerRequest } from "./worker-protocol.t
 
 /** Commits of others wait at most this long behind a sweep. */
 const SLICE_MS = 10;
-const CHANGES_PER_COMMIT = 12_000;
+const CHANGES_PER_COMMIT = 200_000;
 
 const port = parentPort;
 if (port !== null) await serve(port, workerData as WorkerData);
