@@ -6,6 +6,14 @@ export interface Position {
   readonly rec: number;
 }
 
+/** Before and behind every record: `rec` counts from 1. */
+export const FIRST: Position = { since: Number.MIN_SAFE_INTEGER, rec: 0 };
+export const LAST: Position = { since: Number.MAX_SAFE_INTEGER, rec: Number.MAX_SAFE_INTEGER };
+
+export function comparePositions(a: Position, b: Position): number {
+  return a.since - b.since || a.rec - b.rec;
+}
+
 export function encodeCursor({ since, rec }: Position): string {
   return `${since}.${rec}`;
 }

@@ -26,6 +26,11 @@ export function checkKey(key: unknown): string {
   return checkText("key", key, MAX_KEY_BYTES);
 }
 
+/** Whether {@link checkKey} lets it through. */
+export function isKey(key: unknown): key is string {
+  return typeof key === "string" && key !== "" && !UNSAFE.test(key) && Buffer.byteLength(key) <= MAX_KEY_BYTES;
+}
+
 export function checkName(argument: string, name: unknown): string {
   return checkText(argument, name, MAX_NAME_BYTES);
 }

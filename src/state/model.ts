@@ -78,9 +78,11 @@ export interface SweepOptions<D, S extends string> extends AbortOptions {
   to: S;
   /** Only records that entered their state in an earlier epoch than this. */
   beforeEpoch?: number | undefined;
+  /** Only records that this secondary index has under this key: all that one instance holds, say. */
+  by?: { index: string; key: string } | undefined;
   where?: ((record: StateRecord<D, S>) => boolean) | undefined;
   patch?: Patch<D> | undefined;
-  /** Records per commit. Default 5,000. */
+  /** Records per commit. Default 500. */
   batchSize?: number | undefined;
   /** After each batch. */
   onProgress?: ((progress: SweepReport) => void) | undefined;

@@ -5,7 +5,7 @@ import { checksum, keysOf, type StoredRow } from "../row.ts";
 import { describe } from "./catalog.ts";
 import { changeSum, storeSum, sumOf } from "./checks.ts";
 import { type Column, type DatabaseSync, openDatabase, Statements } from "./database.ts";
-import { failureOf, TypedFailure } from "./failure.ts";
+import { type Failure, failureOf, TypedFailure } from "./failure.ts";
 import { storedRow } from "./reader.ts";
 import { APPLICATION_ID, MIGRATIONS } from "./schema.ts";
 import * as sql from "./sql.ts";
@@ -41,6 +41,25 @@ export function examine(path: string): number {
     return version;
   } finally {
     database.close();
+  }
+}
+
+/** What {@link inspectStore} answers, also from another thread. */
+export type Answer =
+  | { readonly ok: true; readonly value: Inspection }
+  | { readonly ok: false; readonly failure: Failure };
+
+/** Looks at the file through a connection of its own. */
+export function inspectStore(path: string, index: number): Answer {
+  try {
+    const database = openDatabase(path, { readOnly: true });
+    try {
+      return { ok: true, value: inspect(database, index) };
+    } finally {
+      database.close();
+    }
+  } catch (error) {
+    return { ok: false, failure: failureOf(error, path) };
   }
 }
 

@@ -3,33 +3,17 @@
  * listing that pauses pins nothing. Everything that is read is checked before it is believed.
  */
 import type { Position } from "../cursor.ts";
+import type { PageQuery, StoredChange, Tombstone } from "../record-store.ts";
 import { checksum, keysOf, type StoredRow } from "../row.ts";
 import { assertRecord, assertSum, changeSum, DamageError, storeSum, sumOf } from "./checks.ts";
 import { type Column, type DatabaseSync, prepareReader, Statements } from "./database.ts";
 import * as sql from "./sql.ts";
 
-export interface PageQuery {
-  /** Of the state index, of the secondary index, and whether that one lists by state alone. */
+/** A page of one secondary index of one state index. */
+export interface IndexedPageQuery extends PageQuery {
   readonly index: number;
   readonly secondary: number;
-  readonly key: string;
-  readonly states: readonly string[];
-  /** Both exclusive. */
-  readonly from: Position;
-  readonly to: Position;
-  readonly reverse: boolean;
-  readonly limit: number;
 }
-
-/** A change as it was logged. */
-export interface StoredChange {
-  readonly seq: number;
-  readonly previous: string | null;
-  readonly row: StoredRow;
-}
-
-export const FIRST: Position = { since: Number.MIN_SAFE_INTEGER, rec: 0 };
-export const LAST: Position = { since: Number.MAX_SAFE_INTEGER, rec: Number.MAX_SAFE_INTEGER };
 
 export class Reader {
   readonly #database: DatabaseSync;
@@ -57,7 +41,7 @@ export class Reader {
     return row;
   }
 
-  page(query: PageQuery): StoredRow[] {
+  page(query: IndexedPageQuery): StoredRow[] {
     const { index, secondary, key, states, from, to, reverse, limit } = query;
     const walks = states.flatMap((state) => [secondary, key, state, from.since, from.rec, to.since, to.rec, limit]);
     const statement = sql.listing(states.length, reverse);
@@ -107,15 +91,36 @@ export class Reader {
     return found.map((columns) => checked(index, columns));
   }
 
+  tombstone(index: number, id: string): Tombstone | null {
+    const row = this.#statements.one(sql.TOMBSTONE, index, id);
+    if (row === undefined) return null;
+    const { state, since, origin, sum } = row;
+    assertSum(
+      `the note that "${id}" was pruned`,
+      sumOf(index, id, state as string, since as number, origin as string),
+      sum,
+    );
+    return row as unknown as Tombstone;
+  }
+
   /** The numbers of the oldest and the latest change that are kept. */
   changeRange(): { first: number; last: number } {
     const row = this.#statements.one(sql.CHANGE_RANGE);
     return { first: Number(row?.["first"]), last: Number(row?.["last"]) };
   }
 
-  changes(index: number, after: number, upTo: number, limit: number): StoredChange[] {
-    const found = this.#statements.allColumns(sql.CHANGES, after, upTo, index, limit);
-    return found.map((columns) => storedChange(index, columns));
+  changes(index: number, after: number, limit: number): { changes: StoredChange[]; upTo: number } | null {
+    return this.#snapshot(() => {
+      const { first, last } = this.changeRange();
+      if (last > after && first > after + 1) return null;
+      const changes = this.#statements
+        .allColumns(sql.CHANGES, after, last, index, limit)
+        .map((columns) => storedChange(index, columns));
+      return {
+        changes,
+        upTo: changes.length < limit ? Math.max(last, after) : (changes[limit - 1] as StoredChange).seq,
+      };
+    });
   }
 
   outbox(index: number, after: number, limit: number): StoredChange[] {
@@ -126,6 +131,16 @@ export class Reader {
   outboxStats(index: number): { pending: number; oldestAt: number | null } {
     const row = this.#statements.one(sql.OUTBOX_STATS, index);
     return { pending: Number(row?.["pending"]), oldestAt: (row?.["oldest"] ?? null) as number | null };
+  }
+
+  /** Several statements that see the same. */
+  #snapshot<T>(read: () => T): T {
+    this.#database.exec("BEGIN");
+    try {
+      return read();
+    } finally {
+      this.#database.exec("COMMIT");
+    }
   }
 
   #row(index: number, columns: Column[] | undefined): StoredRow | null {

@@ -1,4 +1,5 @@
 /** One open `state.db`: a writer, a connection to read by, and who wants to hear of commits. */
+import { clearInterval, setInterval } from "node:timers";
 import { delay } from "../../abort.ts";
 import { StateStoreBusyError } from "../../errors.ts";
 import { connectWriter } from "./connect.ts";
@@ -12,13 +13,18 @@ import type { SubmitOptions, WriterClient } from "./writer-client.ts";
 /** Between two tries to read what another process has locked (while it recovers the WAL, or removes it). */
 const READ_PAUSE_MS = 2;
 
+/** How late a change of another process is noticed at most. */
+const POLL_MS = 20;
+
 export class SqliteStore {
   readonly path: string;
   /** The epoch as far as this process knows; the writer knows better, and refuses what was made in another. */
   epoch: number;
   readonly #writer: WriterClient;
   readonly #reader: Reader;
-  readonly #listeners = new Set<() => void>();
+  readonly #listeners = new Map<() => void, boolean>();
+  #timer: NodeJS.Timeout | undefined;
+  #version: number | null = null;
 
   private constructor(path: string, writer: WriterClient, reader: Reader, epoch: number) {
     this.path = path;
@@ -46,7 +52,7 @@ export class SqliteStore {
   /** What the writer answers, once it is committed. */
   async submit<T>(body: Body, options: SubmitOptions): Promise<T> {
     const answer = await this.#writer.submit<T>(body, options);
-    for (const listener of this.#listeners) listener();
+    this.#notify();
     return answer;
   }
 
@@ -68,14 +74,55 @@ export class SqliteStore {
     this.#writer.flush();
   }
 
-  /** Calls `listener` after each commit of this process. Returns the way to stop that. */
-  onCommit(listener: () => void): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+  /**
+   * Calls `listener` after commits: at once after those of this process, within POLL_MS after those of another. Returns
+   * the way to stop.
+   */
+  subscribe(listener: () => void, { keepAlive }: { keepAlive: boolean }): () => void {
+    this.#listeners.set(listener, keepAlive);
+    this.#poll();
+    return () => {
+      this.#listeners.delete(listener);
+      this.#poll();
+    };
+  }
+
+  #notify(): void {
+    for (const listener of [...this.#listeners.keys()]) listener();
+  }
+
+  /** One timer while anybody listens: SQLite tells of other connections' commits only when asked. */
+  #poll(): void {
+    if (this.#listeners.size === 0) {
+      clearInterval(this.#timer);
+      this.#timer = undefined;
+      return;
+    }
+    if (this.#timer === undefined) {
+      this.#version = this.#dataVersion();
+      this.#timer = setInterval(() => {
+        const version = this.#dataVersion();
+        if (version === this.#version) return;
+        this.#version = version;
+        this.#notify();
+      }, POLL_MS);
+    }
+    if ([...this.#listeners.values()].includes(true)) this.#timer.ref();
+    else this.#timer.unref();
+  }
+
+  /** Null while it cannot be told: another process has the file for itself just now. */
+  #dataVersion(): number | null {
+    try {
+      return this.#reader.dataVersion();
+    } catch {
+      return null;
+    }
   }
 
   /** Waits for what is under way. The reader first: the writer's is the connection that removes the WAL. */
   async close(): Promise<void> {
+    clearInterval(this.#timer);
     try {
       this.#reader.close();
     } finally {

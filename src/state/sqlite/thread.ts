@@ -1,4 +1,5 @@
 /** Starting the worker, and what stands in for it where workers cannot start. */
+import { setImmediate } from "node:timers";
 import { MessageChannel, type MessagePort, Worker } from "node:worker_threads";
 import type { FromWriter, ToWriter } from "./protocol.ts";
 import { Slots } from "./slots.ts";
@@ -62,7 +63,7 @@ export function startInline(task: Task & { role: "write" }, events: HostEvents):
 }
 
 /** Runs one task on a thread of its own, and gives back the one message that it answers with. */
-export function runTask(task: Task, signal?: AbortSignal): Promise<unknown> {
+export function runTask<T>(task: Task, signal?: AbortSignal): Promise<T> {
   signal?.throwIfAborted();
   const { worker, port } = start(task);
   return new Promise((resolve, reject) => {
@@ -73,7 +74,7 @@ export function runTask(task: Task, signal?: AbortSignal): Promise<unknown> {
     };
     const onAbort = (): void => finish(() => reject(signal?.reason));
     signal?.addEventListener("abort", onAbort, { once: true });
-    port.once("message", (message) => finish(() => resolve(message)));
+    port.once("message", (message: T) => finish(() => resolve(message)));
     worker.once("error", (error) => finish(() => reject(error)));
   });
 }

@@ -1,0 +1,203 @@
+/** Bringing in records from elsewhere: never back, never twice, and from where the last import ended. */
+import { abortable } from "../abort.ts";
+import { TussockError } from "../errors.ts";
+import { Ahead } from "./ahead.ts";
+import { type Kit, nextTurn, SLICE } from "./kit.ts";
+import { DANGLING, isTerminal } from "./lifecycle.ts";
+import { checkName, checkText, MAX_WATERMARK_BYTES } from "./limits.ts";
+import type { ImportItem, ImportOptions, ImportRecord, ImportReport } from "./model.ts";
+import type { RowChange, Scope, Tombstone } from "./record-store.ts";
+import type { StoredRow } from "./row.ts";
+import type { Next } from "./rules.ts";
+
+const BATCH = 500;
+const MOST_PROBLEMS = 1_000;
+
+/** What one commit brings in. */
+class Batch {
+  /** The one that counts of each id. */
+  readonly items = new Map<string, Next>();
+  watermark: string | null = null;
+  size = 0;
+}
+
+/**
+ * Aborted before the first commit: rejects with the signal's reason. Later: stops between two batches; the report says
+ * what was done, and the next import goes on there.
+ */
+export async function importRecords<D, S extends string>(
+  kit: Kit<D, S>,
+  name: string,
+  source: (since: string | null) => AsyncIterable<ImportItem<D, S>>,
+  o: ImportOptions,
+): Promise<ImportReport> {
+  const start = performance.now();
+  checkName("name", name);
+  const importer = new Importer(kit, name, o.signal);
+  const { report } = importer;
+  const progress = (): ImportReport => ({
+    ...report,
+    problems: [...report.problems],
+    elapsedMs: performance.now() - start,
+  });
+  const ahead = new Ahead();
+  const commit = (batch: Batch) =>
+    ahead.run(async () => {
+      await importer.commit(batch);
+      o.onProgress?.(progress());
+    });
+  try {
+    report.watermark = await kit.store.watermark(name, kit.scope(o.signal));
+    let batch = new Batch();
+    for await (const item of untilAborted(source(report.watermark), o.signal)) {
+      importer.take(item, batch);
+      if (batch.size < BATCH) continue;
+      await commit(batch);
+      batch = new Batch();
+    }
+    if (batch.size > 0) await commit(batch);
+    await ahead.settled();
+  } catch (error) {
+    await ahead.settled().catch(() => {});
+    if (o.signal?.aborted && error === o.signal.reason && importer.commits > 0) return { ...progress(), aborted: true };
+    throw error;
+  }
+  return progress();
+}
+
+class Importer<D, S extends string> {
+  readonly report: ImportReport = {
+    examined: 0,
+    inserted: 0,
+    updated: 0,
+    unchanged: 0,
+    pruned: 0,
+    dangling: 0,
+    problems: [],
+    problemCount: 0,
+    watermark: null,
+    elapsedMs: 0,
+  };
+  commits = 0;
+  readonly #kit: Kit<D, S>;
+  readonly #name: string;
+  readonly #signal: AbortSignal | undefined;
+
+  constructor(kit: Kit<D, S>, name: string, signal: AbortSignal | undefined) {
+    this.#kit = kit;
+    this.#name = name;
+    this.#signal = signal;
+  }
+
+  take(item: ImportItem<D, S>, batch: Batch): void {
+    batch.size++;
+    if (item.watermark !== undefined) batch.watermark = checkText("watermark", item.watermark, MAX_WATERMARK_BYTES);
+    if ("problem" in item) this.#problem(item.problem.path, item.problem.reason);
+    else if ("id" in item) this.#record(item, batch);
+    else return;
+    this.report.examined++;
+  }
+
+  async commit(batch: Batch): Promise<void> {
+    const { store } = this.#kit;
+    const scope = this.#kit.scope(this.#signal);
+    const mark = batch.watermark === null ? {} : { mark: { name: this.#name, watermark: batch.watermark } };
+    let items = [...batch.items.values()];
+    do {
+      const changes: RowChange[] = [];
+      for (const [at, item] of items.entries()) {
+        if (at % SLICE === SLICE - 1) await nextTurn();
+        const change = await this.#decide(item, scope);
+        if (change !== null) changes.push(change);
+      }
+      if (changes.length === 0 && batch.watermark === null) break;
+      const done = await store.write(changes, { epoch: null, ...mark }, scope);
+      items = [];
+      for (const [at, change] of changes.entries()) {
+        if (done[at]) this.#count(change);
+        else items.push(batch.items.get(change.next.id) as Next);
+      }
+    } while (items.length > 0);
+    this.commits++;
+    this.report.watermark = batch.watermark ?? this.report.watermark;
+  }
+
+  #problem(path: string, reason: string): void {
+    this.report.problemCount++;
+    if (this.report.problems.length < MOST_PROBLEMS) this.report.problems.push({ path, reason });
+  }
+
+  #record(item: ImportRecord<D, S>, batch: Batch): void {
+    const next = this.#tolerate(item, () => this.#kit.rules.imported(item));
+    if (next === null) return;
+    const other = batch.items.get(next.id);
+    if (other !== undefined) this.report.unchanged++;
+    if (other === undefined || this.#kit.rules.isNewer(next, other)) batch.items.set(next.id, next);
+  }
+
+  /** What the store would refuse is a problem of the source, not the end of the import. */
+  #tolerate<T>(item: { id: string; origin?: string | null }, make: () => T): T | null {
+    try {
+      return make();
+    } catch (error) {
+      if (!(error instanceof TussockError)) throw error;
+      this.#problem(String(item.origin ?? item.id), error.message);
+      return null;
+    }
+  }
+
+  async #decide(item: Next, scope: Scope): Promise<RowChange | null> {
+    const { rules, store } = this.#kit;
+    const base = await store.get(item.id, scope);
+    if (base !== null) {
+      if (rules.isNewer(item, base)) return this.#change(base, forward(base, item));
+      this.report.unchanged++;
+      return null;
+    }
+    const tombstone = await store.tombstone(item.id, scope);
+    if (tombstone === null || this.#outlives(item, tombstone)) return this.#change(null, item, tombstone);
+    this.report.pruned++;
+    return null;
+  }
+
+  #change(base: StoredRow | null, item: Next, tombstone?: Tombstone | null): RowChange | null {
+    const next = this.#tolerate(item, () => this.#kit.draft(item));
+    return next === null ? null : { base, next, ...(tombstone === undefined ? {} : { tombstone }) };
+  }
+
+  /** What had ended when it was pruned does not come back; what had not comes back in a later form. */
+  #outlives(item: Next, tombstone: Tombstone): boolean {
+    const { rules } = this.#kit;
+    return !isTerminal(rules.lifecycle, tombstone.state) && rules.isNewer(item, tombstone);
+  }
+
+  #count({ base, next }: RowChange): void {
+    if (base === null) this.report.inserted++;
+    else this.report.updated++;
+    if (next.state === DANGLING) this.report.dangling++;
+  }
+}
+
+/** What is there, moved on to what the item says. */
+function forward(base: StoredRow, item: Next): Next {
+  return { ...item, createdAt: Math.min(base.createdAt, item.createdAt), revision: base.revision + 1 };
+}
+
+/** The source's items; an abort ends the waiting for the next one at once, and tells the source to stop. */
+async function* untilAborted<T>(
+  source: AsyncIterable<T>,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<T, undefined> {
+  const iterator = source[Symbol.asyncIterator]();
+  try {
+    for (;;) {
+      const next = await abortable(iterator.next(), signal);
+      if (next.done) return;
+      yield next.value;
+    }
+  } finally {
+    const stopped = iterator.return?.();
+    if (signal?.aborted) stopped?.then(undefined, () => {});
+    else await stopped;
+  }
+}

@@ -1,0 +1,75 @@
+/** What the parts of one open state index work with. */
+import { setImmediate } from "node:timers";
+import { ClosedError } from "../errors.ts";
+import type { StateRecord } from "./model.ts";
+import type { RecordStore, Scope } from "./record-store.ts";
+import { type RowDraft, type StoredRow, toRecord } from "./row.ts";
+import type { Moment, Next, Rules } from "./rules.ts";
+import type { Keyer } from "./secondary.ts";
+
+export class Kit<D, S extends string> {
+  readonly rules: Rules<D, S>;
+  readonly keyer: Keyer<D, S>;
+  readonly store: RecordStore;
+  readonly #deadlineMs: number;
+  #closed = false;
+
+  constructor(rules: Rules<D, S>, keyer: Keyer<D, S>, store: RecordStore, deadlineMs: number) {
+    this.rules = rules;
+    this.keyer = keyer;
+    this.store = store;
+    this.#deadlineMs = deadlineMs;
+  }
+
+  /** From now on every call, and every further step of one, is refused. What has been asked of the store goes on. */
+  close(): void {
+    this.#closed = true;
+  }
+
+  /** How long a call that begins now may take. @throws ClosedError; the signal's reason when it has aborted */
+  scope(signal?: AbortSignal): Scope {
+    if (this.#closed) throw new ClosedError(`state index "${this.rules.name}"`);
+    signal?.throwIfAborted();
+    return { signal, until: performance.now() + this.#deadlineMs };
+  }
+
+  moment(): Moment {
+    return { now: Date.now(), epoch: this.store.epoch };
+  }
+
+  draft(next: Next): RowDraft {
+    return this.keyer.draft(next, this.store.registration);
+  }
+
+  record(row: StoredRow): StateRecord<D, S> {
+    return toRecord<D, S>(row);
+  }
+
+  /**
+   * Compare-and-set on one record until it takes: `decide` gets the record as it is, and gives what shall become of it or
+   * throws why not. What it decided holds in the transaction that applies it, or it is asked again.
+   */
+  async change(
+    id: string,
+    scope: Scope,
+    decide: (current: StoredRow | null, moment: Moment) => Next,
+    o: { expectAbsent?: boolean } = {},
+  ): Promise<StoredRow> {
+    let current = o.expectAbsent ? null : await this.store.get(id, scope);
+    for (;;) {
+      const moment = this.moment();
+      const change = { base: current, next: this.draft(decide(current, moment)) };
+      const [row] = await this.store.write([change], { epoch: moment.epoch }, scope);
+      if (row) return row;
+      current = await this.store.get(id, scope);
+    }
+  }
+}
+
+/** The next turn of the event loop: between two slices of work that would otherwise hold it. */
+export function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
+/** Rows that are prepared between two turns of the event loop: about a millisecond's work. */
+export const SLICE = 64;

@@ -1,0 +1,131 @@
+/** Opening a state index. */
+import { resolve } from "node:path";
+import type { AbortOptions } from "../abort.ts";
+import { InvalidArgumentError } from "../errors.ts";
+import { MirrorDelivery } from "./delivery.ts";
+import { fillKeys } from "./keying.ts";
+import { Kit } from "./kit.ts";
+import { canonical, type Lifecycle, type StepLeaseState, stepLeaseLifecycle } from "./lifecycle.ts";
+import { checkInteger, checkName, isKey } from "./limits.ts";
+import type { IndexFunction, Retention, StateIndex, StateMirror } from "./model.ts";
+import { DEFAULT_RETENTION, RetentionKeeper } from "./retention.ts";
+import { Rules } from "./rules.ts";
+import { checkFunctions, type IndexFunctions, Keyer } from "./secondary.ts";
+import { SqliteRecords } from "./sqlite/records.ts";
+import { acquireStore } from "./sqlite/shared.ts";
+import { OpenStateIndex } from "./state-index.ts";
+
+export interface StateIndexOptions<D, S extends string> extends AbortOptions {
+  /** What tells the indexes of one directory apart. At most 128 bytes. */
+  name: string;
+  /** Stored with the index: it cannot be opened with another one. */
+  lifecycle: Lifecycle<S>;
+  /** Made if need be. Several indexes share one; any number of processes may have it open. Not on a network file system. */
+  dir: string;
+  /**
+   * Secondary indexes by name. A new one is built when the index is opened; null gives one up. A process that is not
+   * given all that are stored may still write: the next `by()` of one that is fills in what is missing.
+   */
+  indexes?: Record<string, IndexFunction<D, S> | null> | undefined;
+  /**
+   * When a change is acknowledged: "flushed" (default): when it is on disk; "committed": when it survives the process,
+   * though not the power. If one index of a directory wants "flushed", all of this process get it.
+   */
+  durability?: "flushed" | "committed" | undefined;
+  /** How long terminal records are kept; default 30 days after they ended; false: for ever. */
+  retention?: Retention | false | undefined;
+  /**
+   * Gets every change. Once an index had one, changes wait for it in the store, also those of processes that have none;
+   * false ends that, and drops what waits.
+   */
+  mirror?: StateMirror<D, S> | false | undefined;
+  /** How long a write may take before it is given up. Default 30,000. */
+  writeDeadlineMs?: number | undefined;
+}
+
+const WRITE_DEADLINE_MS = 30_000;
+
+/**
+ * Opens the state index `name` in `dir`, and makes it if need be.
+ *
+ * Aborted before it is open: rejects with the signal's reason, and nothing of it stays open; a directory or an empty store
+ * that it made stays.
+ *
+ * @throws LifecycleMismatchError when it was made with another lifecycle; StateStoreCorruptError; SchemaVersionError;
+ * UnsupportedFileSystemError; StateStoreBusyError; StateStoreUnavailableError; InvalidArgumentError; KeyTooLongError.
+ */
+export async function openStateIndex<D, S extends string>(options: StateIndexOptions<D, S>): Promise<StateIndex<D, S>> {
+  const { name, dir, lifecycle, durability, signal, mirror } = options;
+  checkName("name", name);
+  if (typeof dir !== "string" || dir === "") throw new InvalidArgumentError("dir", dir, "a directory");
+  if (!Array.isArray(lifecycle?.states))
+    throw new InvalidArgumentError("lifecycle", lifecycle, "what defineLifecycle gives");
+  if (durability !== undefined && durability !== "flushed" && durability !== "committed") {
+    throw new InvalidArgumentError("durability", durability, '"flushed" or "committed"');
+  }
+  const deadlineMs = checkInteger("writeDeadlineMs", options.writeDeadlineMs ?? WRITE_DEADLINE_MS, 1);
+  const functions: IndexFunctions<D, S> = options.indexes ?? {};
+  checkFunctions(functions);
+  const names = Object.keys(functions);
+
+  signal?.throwIfAborted();
+  const scope = { signal, until: performance.now() + deadlineMs };
+  const lease = await acquireStore(resolve(dir), durability !== "committed", scope);
+  let retention: RetentionKeeper<D, S> | null = null;
+  try {
+    const store = await SqliteRecords.register(
+      lease,
+      {
+        kind: "register",
+        name,
+        lifecycle: canonical(lifecycle),
+        functions: names.filter((each) => functions[each] !== null),
+        dropped: names.filter((each) => functions[each] === null),
+        mirrored: mirror === undefined ? null : mirror !== false,
+      },
+      scope,
+    );
+    const kit = new Kit(new Rules<D, S>(name, lifecycle), new Keyer(functions), store, deadlineMs);
+    if (store.unbuilt.length > 0 && kit.keyer.knowsAll(store.registration)) await fillKeys(kit, signal);
+    signal?.throwIfAborted();
+    if (options.retention !== false) retention = new RetentionKeeper(kit, options.retention ?? DEFAULT_RETENTION);
+    const delivery = mirror === undefined || mirror === false ? null : new MirrorDelivery(kit, mirror);
+    return new OpenStateIndex(kit, { retention, delivery });
+  } catch (error) {
+    await retention?.close();
+    await lease.release();
+    throw error;
+  }
+}
+
+/** What a step lease keeps of what it was given for; more fields may be there. */
+export interface StepLease {
+  leaseId?: string;
+  workerName?: string;
+  dispatchId?: string;
+  runId?: string;
+  instanceId?: string;
+  hasWrites?: boolean;
+  [field: string]: unknown;
+}
+
+export type LeaseIndex = StateIndex<StepLease, StepLeaseState>;
+
+/** {@link openStateIndex} for step leases, with the indexes `worker`, `dispatch`, `run` and `instance`. */
+export function openLeaseIndex(
+  options: Omit<StateIndexOptions<StepLease, StepLeaseState>, "name" | "lifecycle" | "indexes"> & { name?: string },
+): Promise<LeaseIndex> {
+  return openStateIndex({ name: "step-lease", ...options, lifecycle: stepLeaseLifecycle, indexes: LEASE_INDEXES });
+}
+
+const LEASE_INDEXES: Record<string, IndexFunction<StepLease, StepLeaseState>> = {
+  worker: ({ data }) => text(data.workerName),
+  dispatch: ({ data }) => text(data.dispatchId),
+  run: ({ data }) => text(data.runId),
+  instance: ({ data }) => text(data.instanceId),
+};
+
+/** What was imported may hold anything: a field of another type, or too long for a key, is not indexed. */
+function text(value: unknown): string | undefined {
+  return isKey(value) ? value : undefined;
+}

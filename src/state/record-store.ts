@@ -1,0 +1,110 @@
+/**
+ * What a store of records must be able to do: the seam between what a state index promises and where its rows lie.
+ * A store compares and sets, lists and counts; it knows nothing of lifecycles, patches, index functions or sources.
+ */
+import type { Position } from "./cursor.ts";
+import type { VerifyProblem } from "./model.ts";
+import type { RowDraft, StoredRow } from "./row.ts";
+import type { Registration } from "./secondary.ts";
+
+export interface Scope {
+  readonly signal?: AbortSignal | undefined;
+  /** When the caller stops waiting, on the clock of `performance.now()`. */
+  readonly until: number;
+}
+
+export interface RowChange {
+  /** The row that is replaced; null: there must be none of that id. */
+  readonly base: StoredRow | null;
+  readonly next: RowDraft;
+  /** Only the keys are filled in: no watcher and no mirror is told. */
+  readonly quiet?: true;
+  /** Of an import: what {@link RecordStore.tombstone} said. */
+  readonly tombstone?: Tombstone | null;
+}
+
+export interface WriteOptions {
+  /** The epoch that the rows were made in; null where it does not matter. */
+  readonly epoch: number | null;
+  /** Stored together with the changes, when all of them were applied. */
+  readonly mark?: { readonly name: string; readonly watermark: string };
+}
+
+/** Of a record that was pruned: how it was. */
+export interface Tombstone {
+  readonly state: string;
+  readonly since: number;
+  readonly origin: string | null;
+  readonly sum: number;
+}
+
+/** Both ends exclusive; the rows come by (since, rec), in one snapshot. */
+export interface PageQuery {
+  /** Null: by state alone. */
+  readonly secondary: number | null;
+  readonly key: string;
+  readonly states: readonly string[];
+  readonly from: Position;
+  readonly to: Position;
+  readonly reverse: boolean;
+  readonly limit: number;
+}
+
+/** A change as it was logged. */
+export interface StoredChange {
+  readonly seq: number;
+  readonly previous: string | null;
+  readonly row: StoredRow;
+}
+
+export interface RecordStore {
+  /** How it numbers the indexes now, and in which epoch it is, as far as this process knows. */
+  readonly registration: Registration;
+  readonly epoch: number;
+
+  get(id: string, scope: Scope): Promise<StoredRow | null>;
+  page(query: PageQuery, scope: Scope): Promise<StoredRow[]>;
+  /** The last position of each of the states that has any record. */
+  last(states: readonly string[], scope: Scope): Promise<Position[]>;
+  counts(scope: Scope): Promise<ReadonlyMap<string, number>>;
+
+  /**
+   * Applies each change whose base is still what is stored, all in one transaction; the others are null in the answer.
+   * All are null when the epoch or the registration has moved on: then both are up to date afterwards.
+   * Point of no return: the transaction takes the request.
+   */
+  write(changes: readonly RowChange[], options: WriteOptions, scope: Scope): Promise<(StoredRow | null)[]>;
+  /** Removes up to `limit` records, the oldest first; none that the mirror still has to write. */
+  prune(
+    o: { state: string; before: number; keep: number; limit: number },
+    scope: Scope,
+  ): Promise<{ pruned: number; more: boolean }>;
+  beginEpoch(scope: Scope): Promise<number>;
+  /** As stored, whoever began it. */
+  currentEpoch(scope: Scope): Promise<number>;
+
+  tombstone(id: string, scope: Scope): Promise<Tombstone | null>;
+  watermark(name: string, scope: Scope): Promise<string | null>;
+
+  /** Records whose keys are yet to be filled in. */
+  unkeyed(limit: number, scope: Scope): Promise<StoredRow[]>;
+  /** Secondary indexes that older records are not in yet. */
+  readonly unbuilt: readonly number[];
+  setBuilt(secondary: readonly number[], scope: Scope): Promise<void>;
+
+  /** The latest change now. */
+  lastChange(): number;
+  /** What has changed behind `after`, and how far that looked; null when some of it is gone. */
+  changes(after: number, limit: number, scope: Scope): Promise<{ changes: StoredChange[]; upTo: number } | null>;
+  /** Calls `listener` after commits of any process; returns the way to stop. `keepAlive`: the process stays for it. */
+  subscribe(listener: () => void, o: { keepAlive: boolean }): () => void;
+
+  outbox(after: number, limit: number, scope: Scope): Promise<StoredChange[]>;
+  outboxStats(scope: Scope): Promise<{ pending: number; oldestAt: number | null }>;
+  delivered(sequences: readonly number[], scope: Scope): Promise<void>;
+  /** The right to deliver, which one process has at a time and loses when it dies; null while another has it. */
+  lockMirror(): { release(): void } | null;
+
+  inspect(signal: AbortSignal | undefined): Promise<{ records: number; problems: VerifyProblem[] }>;
+  close(): Promise<void>;
+}

@@ -1,0 +1,179 @@
+/** The records of one state index in `state.db`. */
+import { dirname, join } from "node:path";
+import { tryFileLock } from "../../lock/index.ts";
+import type { Position } from "../cursor.ts";
+import type { VerifyProblem } from "../model.ts";
+import type {
+  PageQuery,
+  RecordStore,
+  RowChange,
+  Scope,
+  StoredChange,
+  Tombstone,
+  WriteOptions,
+} from "../record-store.ts";
+import type { StoredRow } from "../row.ts";
+import type { Registration } from "../secondary.ts";
+import { toError } from "./failure.ts";
+import { type Answer, inspectStore } from "./inspect.ts";
+import type { Base, Description, RegisterBody, WriteResult } from "./protocol.ts";
+import type { StoreLease } from "./shared.ts";
+import type { SqliteStore } from "./store.ts";
+import { runTask, workersAllowed } from "./thread.ts";
+
+export class SqliteRecords implements RecordStore {
+  readonly #lease: StoreLease;
+  readonly #store: SqliteStore;
+  #description: Description;
+  #registration: Registration;
+
+  private constructor(lease: StoreLease, description: Description) {
+    this.#lease = lease;
+    this.#store = lease.store;
+    this.#description = description;
+    this.#registration = registrationOf(description);
+  }
+
+  /** @throws LifecycleMismatchError */
+  static async register(lease: StoreLease, body: RegisterBody, scope: Scope): Promise<SqliteRecords> {
+    return new SqliteRecords(lease, await lease.store.submit<Description>(body, scope));
+  }
+
+  get registration(): Registration {
+    return this.#registration;
+  }
+
+  get epoch(): number {
+    return this.#store.epoch;
+  }
+
+  get unbuilt(): readonly number[] {
+    return this.#description.secondary.filter((each) => !each.built).map((each) => each.number);
+  }
+
+  get(id: string, scope: Scope): Promise<StoredRow | null> {
+    return this.#store.read(scope, (reader) => reader.get(this.#description.index, id));
+  }
+
+  page(query: PageQuery, scope: Scope): Promise<StoredRow[]> {
+    const { index, listing } = this.#description;
+    return this.#store.read(scope, (reader) => reader.page({ ...query, index, secondary: query.secondary ?? listing }));
+  }
+
+  last(states: readonly string[], scope: Scope): Promise<Position[]> {
+    const { listing } = this.#description;
+    return this.#store.read(scope, (reader) => states.flatMap((state) => reader.last(listing, state) ?? []));
+  }
+
+  counts(scope: Scope): Promise<ReadonlyMap<string, number>> {
+    return this.#store.read(scope, (reader) => reader.counts(this.#description.index));
+  }
+
+  async write(changes: readonly RowChange[], options: WriteOptions, scope: Scope): Promise<(StoredRow | null)[]> {
+    const { index, generation } = this.#description;
+    const packed = changes.map(({ base, next, quiet, tombstone }) => ({
+      base: base === null ? null : baseOf(base),
+      next,
+      ...(quiet === undefined ? {} : { quiet }),
+      ...(tombstone === undefined ? {} : { tombstone: tombstone?.sum ?? null }),
+    }));
+    const body = { kind: "write", index, generation, changes: packed, ...options } as const;
+    const { outcomes, epoch, redescribed } = await this.#store.submit<WriteResult>(body, scope);
+    this.#store.epoch = epoch;
+    if (redescribed !== undefined) this.#redescribe(redescribed);
+    return changes.map(({ next }, at) => {
+      const rec = outcomes[at];
+      return typeof rec === "number" ? { ...next, rec } : null;
+    });
+  }
+
+  prune(
+    o: { state: string; before: number; keep: number; limit: number },
+    scope: Scope,
+  ): Promise<{ pruned: number; more: boolean }> {
+    return this.#store.submit({ kind: "prune", index: this.#description.index, ...o }, scope);
+  }
+
+  async beginEpoch(scope: Scope): Promise<number> {
+    const epoch = await this.#store.submit<number>({ kind: "epoch" }, scope);
+    this.#store.epoch = epoch;
+    return epoch;
+  }
+
+  currentEpoch(scope: Scope): Promise<number> {
+    return this.#store.read(scope, (reader) => reader.epoch());
+  }
+
+  tombstone(id: string, scope: Scope): Promise<Tombstone | null> {
+    return this.#store.read(scope, (reader) => reader.tombstone(this.#description.index, id));
+  }
+
+  watermark(name: string, scope: Scope): Promise<string | null> {
+    return this.#store.read(scope, (reader) => reader.watermark(this.#description.index, name));
+  }
+
+  unkeyed(limit: number, scope: Scope): Promise<StoredRow[]> {
+    return this.#store.read(scope, (reader) => reader.unkeyed(this.#description.index, limit));
+  }
+
+  async setBuilt(secondary: readonly number[], scope: Scope): Promise<void> {
+    const { index } = this.#description;
+    await this.#store.submit({ kind: "built", index, secondary }, scope);
+    this.#redescribe(await this.#store.submit<Description>({ kind: "describe", index }, scope));
+  }
+
+  lastChange(): number {
+    return this.#store.readNow((reader) => reader.changeRange().last);
+  }
+
+  changes(after: number, limit: number, scope: Scope): Promise<{ changes: StoredChange[]; upTo: number } | null> {
+    return this.#store.read(scope, (reader) => reader.changes(this.#description.index, after, limit));
+  }
+
+  subscribe(listener: () => void, o: { keepAlive: boolean }): () => void {
+    return this.#store.subscribe(listener, o);
+  }
+
+  outbox(after: number, limit: number, scope: Scope): Promise<StoredChange[]> {
+    return this.#store.read(scope, (reader) => reader.outbox(this.#description.index, after, limit));
+  }
+
+  outboxStats(scope: Scope): Promise<{ pending: number; oldestAt: number | null }> {
+    return this.#store.read(scope, (reader) => reader.outboxStats(this.#description.index));
+  }
+
+  async delivered(sequences: readonly number[], scope: Scope): Promise<void> {
+    await this.#store.submit({ kind: "delivered", index: this.#description.index, sequences }, scope);
+  }
+
+  lockMirror(): { release(): void } | null {
+    return tryFileLock(join(dirname(this.#store.path), `mirror-${this.#description.index}.lock`));
+  }
+
+  /** On a thread of its own, for it takes a second per million records. */
+  async inspect(signal: AbortSignal | undefined): Promise<{ records: number; problems: VerifyProblem[] }> {
+    const { path } = this.#store;
+    const { index } = this.#description;
+    const task = { role: "inspect", path, index } as const;
+    const answer = workersAllowed() ? await runTask<Answer>(task, signal) : inspectStore(path, index);
+    if (answer.ok) return answer.value;
+    throw toError(answer.failure, path);
+  }
+
+  close(): Promise<void> {
+    return this.#lease.release();
+  }
+
+  #redescribe(description: Description): void {
+    this.#description = description;
+    this.#registration = registrationOf(description);
+  }
+}
+
+function registrationOf({ index, secondary }: Description): Registration {
+  return { index, secondary: new Map(secondary.map(({ name, number }) => [name, number])) };
+}
+
+function baseOf({ rec, revision, sum, state, since, keys }: StoredRow): Base {
+  return { rec, revision, sum, state, since, keys };
+}

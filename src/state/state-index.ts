@@ -1,0 +1,205 @@
+/** The state index as its users see it: each call checked at the door and handed to the part that does it. */
+import type { AbortOptions } from "../abort.ts";
+import type { MirrorDelivery } from "./delivery.ts";
+import { importRecords } from "./import.ts";
+import { completeIndex } from "./keying.ts";
+import type { Kit } from "./kit.ts";
+import { DANGLING, type Lifecycle } from "./lifecycle.ts";
+import { checkId, checkKey } from "./limits.ts";
+import { list } from "./listing.ts";
+import type {
+  ByKeyOptions,
+  ByStateOptions,
+  Dangling,
+  ImportItem,
+  ImportOptions,
+  ImportReport,
+  NewRecord,
+  Patch,
+  PruneOptions,
+  StateIndex,
+  StateRecord,
+  StateStats,
+  StateTransition,
+  SweepOptions,
+  SweepReport,
+  TransitionOptions,
+  UpdateOptions,
+  VerifyReport,
+  WatchOptions,
+} from "./model.ts";
+import { prune, type RetentionKeeper } from "./retention.ts";
+import type { StoredRow } from "./row.ts";
+import type { Moment, Next } from "./rules.ts";
+import { Serial } from "./serial.ts";
+import { sweep } from "./sweep.ts";
+import { verify } from "./verify.ts";
+import { watch } from "./watch.ts";
+
+export interface Services<D, S extends string> {
+  readonly retention: RetentionKeeper<D, S> | null;
+  readonly delivery: MirrorDelivery<D, S> | null;
+}
+
+export class OpenStateIndex<D, S extends string> implements StateIndex<D, S> {
+  readonly #kit: Kit<D, S>;
+  readonly #services: Services<D, S>;
+  readonly #serial = new Serial();
+  readonly #stop = new AbortController();
+  /** Calls under way: closing waits for them. */
+  readonly #calls = new Set<Promise<unknown>>();
+  #closing: Promise<void> | null = null;
+
+  constructor(kit: Kit<D, S>, services: Services<D, S>) {
+    this.#kit = kit;
+    this.#services = services;
+  }
+
+  get name(): string {
+    return this.#kit.rules.name;
+  }
+
+  get lifecycle(): Lifecycle<S> {
+    return this.#kit.rules.lifecycle;
+  }
+
+  beginEpoch(o: AbortOptions = {}): Promise<number> {
+    return this.#call(() => this.#kit.store.beginEpoch(this.#kit.scope(o.signal)));
+  }
+
+  insert(record: NewRecord<D, S>, o: AbortOptions = {}): Promise<StateRecord<D, S>> {
+    const { rules } = this.#kit;
+    return this.#change(
+      record.id,
+      o.signal,
+      (current, moment) => {
+        if (current !== null) throw rules.exists(current);
+        return rules.inserted(record, moment);
+      },
+      { expectAbsent: true },
+    );
+  }
+
+  put(
+    record: { id: string; state: S; data: D },
+    o: AbortOptions & { revision?: number | undefined } = {},
+  ): Promise<StateRecord<D, S>> {
+    const { rules } = this.#kit;
+    return this.#change(record.id, o.signal, (current, moment) => rules.replaced(current, record, o.revision, moment));
+  }
+
+  get(id: string, o: AbortOptions = {}): Promise<StateRecord<D, S> | null> {
+    return this.#call(async () => {
+      const row = await this.#kit.store.get(checkId(id), this.#kit.scope(o.signal));
+      return row === null ? null : this.#kit.record(row);
+    });
+  }
+
+  update(id: string, patch: Patch<D>, o: UpdateOptions<S> = {}): Promise<StateRecord<D, S>> {
+    return this.#change(id, o.signal, (current) => this.#kit.rules.updated(current, id, patch, o));
+  }
+
+  transition(id: string, to: S, o: TransitionOptions<D, S> = {}): Promise<StateRecord<D, S>> {
+    return this.#change(id, o.signal, (current, moment) => this.#kit.rules.transitioned(current, id, to, o, moment));
+  }
+
+  async *byState(
+    state: S | Dangling | readonly (S | Dangling)[],
+    o: ByStateOptions = {},
+  ): AsyncGenerator<StateRecord<D, S>, undefined> {
+    const states = this.#kit.rules.checkStates(state);
+    yield* list(this.#kit, { secondary: null, key: "", states }, o);
+  }
+
+  async *by(index: string, key: string, o: ByKeyOptions<S> = {}): AsyncGenerator<StateRecord<D, S>, undefined> {
+    const states = this.#kit.rules.checkStates<string>(o.state ?? [...this.lifecycle.states, DANGLING]);
+    checkKey(key);
+    yield* list(this.#kit, { secondary: await completeIndex(this.#kit, index, o.signal), key, states }, o);
+  }
+
+  count(state?: S | Dangling, o: AbortOptions = {}): Promise<number> {
+    return this.#call(async () => {
+      const [only] = state === undefined ? [] : this.#kit.rules.checkStates(state);
+      const counts = await this.#kit.store.counts(this.#kit.scope(o.signal));
+      if (only !== undefined) return counts.get(only) ?? 0;
+      return [...counts.values()].reduce((sum, n) => sum + n, 0);
+    });
+  }
+
+  sweep(o: SweepOptions<D, S>): Promise<SweepReport> {
+    return this.#call(() => sweep(this.#kit, o));
+  }
+
+  import(
+    name: string,
+    source: (since: string | null) => AsyncIterable<ImportItem<D, S>>,
+    o: ImportOptions = {},
+  ): Promise<ImportReport> {
+    return this.#call(() => importRecords(this.#kit, name, source, o));
+  }
+
+  prune(o: PruneOptions<S>): Promise<number> {
+    return this.#call(() => prune(this.#kit, o));
+  }
+
+  watch(o: WatchOptions<S> = {}): AsyncIterableIterator<StateTransition<D, S>> {
+    this.#kit.scope(o.signal);
+    return watch(this.#kit, o, this.#stop.signal);
+  }
+
+  verify(o: AbortOptions = {}): Promise<VerifyReport> {
+    return this.#call(() => verify(this.#kit, o.signal));
+  }
+
+  stats(o: AbortOptions = {}): Promise<StateStats> {
+    return this.#call(async () => {
+      const { store } = this.#kit;
+      const scope = this.#kit.scope(o.signal);
+      const mirror = await store.outboxStats(scope);
+      const records = Object.fromEntries(await store.counts(scope));
+      const lastError = this.#services.delivery?.lastError ?? null;
+      return { mirror: { ...mirror, lastError }, epoch: await store.currentEpoch(scope), records };
+    });
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #close(): Promise<void> {
+    this.#stop.abort();
+    this.#kit.close();
+    await Promise.allSettled(this.#calls);
+    await this.#services.retention?.close();
+    await this.#services.delivery?.close();
+    await this.#kit.store.close();
+  }
+
+  #change(
+    id: string,
+    signal: AbortSignal | undefined,
+    decide: (current: StoredRow | null, moment: Moment) => Next,
+    o?: { expectAbsent: boolean },
+  ): Promise<StateRecord<D, S>> {
+    return this.#call(() => {
+      checkId(id);
+      const scope = this.#kit.scope(signal);
+      return this.#serial.run(id, signal, async () => this.#kit.record(await this.#kit.change(id, scope, decide, o)));
+    });
+  }
+
+  async #call<T>(run: () => Promise<T>): Promise<T> {
+    const call = (async () => run())();
+    this.#calls.add(call);
+    try {
+      return await call;
+    } finally {
+      this.#calls.delete(call);
+    }
+  }
+}

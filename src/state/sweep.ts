@@ -1,0 +1,104 @@
+/** Ending many records in few commits, each by compare-and-set: what somebody else changes meanwhile is left as it is. */
+import { InvalidArgumentError } from "../errors.ts";
+import { Ahead } from "./ahead.ts";
+import { comparePositions, FIRST, type Position } from "./cursor.ts";
+import { completeIndex } from "./keying.ts";
+import { type Kit, nextTurn, SLICE } from "./kit.ts";
+import { allows } from "./lifecycle.ts";
+import { checkInteger, checkKey } from "./limits.ts";
+import { pages } from "./listing.ts";
+import type { SweepOptions, SweepReport } from "./model.ts";
+import type { RowChange } from "./record-store.ts";
+import type { StoredRow } from "./row.ts";
+
+/** Large enough that the flush does not count, small enough that other writers wait a few milliseconds. */
+const BATCH = 500;
+
+/**
+ * Aborted before the first commit: rejects with the signal's reason. Later: stops between two batches, and the report
+ * says what was done.
+ */
+export async function sweep<D, S extends string>(kit: Kit<D, S>, o: SweepOptions<D, S>): Promise<SweepReport> {
+  const start = performance.now();
+  const { rules, store } = kit;
+  const states = rules.checkStates(o.from);
+  const to = rules.checkState(o.to);
+  for (const state of states) {
+    if (!allows(rules.lifecycle, state, to))
+      throw new InvalidArgumentError("to", to, `a state that ${state} may go to`);
+  }
+  if (o.beforeEpoch !== undefined) checkInteger("beforeEpoch", o.beforeEpoch);
+  const size = o.batchSize === undefined ? BATCH : checkInteger("batchSize", o.batchSize, 1);
+  const report: SweepReport = { examined: 0, transitioned: 0, skipped: 0, elapsedMs: 0 };
+  const progress = (): SweepReport => ({ ...report, elapsedMs: performance.now() - start });
+
+  const qualifies = (row: StoredRow): boolean =>
+    (states as string[]).includes(row.state) &&
+    (o.beforeEpoch === undefined || row.epoch < o.beforeEpoch) &&
+    (o.where === undefined || o.where(kit.record(row)));
+
+  const prepare = async (rows: StoredRow[]): Promise<{ changes: RowChange[]; epoch: number }> => {
+    const changes: RowChange[] = [];
+    const moment = kit.moment();
+    for (const [at, base] of rows.entries()) {
+      if (at % SLICE === SLICE - 1) await nextTurn();
+      changes.push({ base, next: kit.draft(rules.transitioned(base, base.id, to, { patch: o.patch }, moment)) });
+    }
+    return { changes, epoch: moment.epoch };
+  };
+
+  /** Applies what still holds; what does not is looked at again, and left alone when it qualifies no more. */
+  const apply = async (chosen: StoredRow[]): Promise<void> => {
+    for (let rows = chosen; rows.length > 0; ) {
+      const { changes, epoch } = await prepare(rows);
+      const done = await store.write(changes, { epoch }, kit.scope(o.signal));
+      report.transitioned += done.filter((row) => row !== null).length;
+      const again: StoredRow[] = [];
+      for (const [at, row] of rows.entries()) {
+        if (done[at] !== null) continue;
+        const now = await store.get(row.id, kit.scope(o.signal));
+        if (now !== null && qualifies(now)) again.push(now);
+        else report.skipped++;
+      }
+      rows = again;
+    }
+    o.onProgress?.(progress());
+  };
+
+  const ahead = new Ahead();
+  try {
+    const end = latest(await store.last(states, kit.scope(o.signal)));
+    if (end === null) return progress();
+    const place =
+      o.by === undefined
+        ? { secondary: null, key: "", states }
+        : { secondary: await completeIndex(kit, o.by.index, o.signal), key: checkKey(o.by.key), states };
+    const range = {
+      from: FIRST,
+      to: { since: end.since, rec: end.rec + 1 },
+      reverse: false,
+      limit: Number.POSITIVE_INFINITY,
+    };
+    for await (const page of pages(kit, place, { ...range, size }, o.signal)) {
+      report.examined += page.length;
+      const chosen: StoredRow[] = [];
+      for (const [at, row] of page.entries()) {
+        if (at % SLICE === SLICE - 1) await nextTurn();
+        if (qualifies(row)) chosen.push(row);
+      }
+      if (chosen.length > 0) await ahead.run(() => apply(chosen));
+    }
+    await ahead.settled();
+  } catch (error) {
+    await ahead.settled().catch(() => {});
+    if (o.signal?.aborted && error === o.signal.reason && report.transitioned > 0)
+      return { ...progress(), aborted: true };
+    throw error;
+  }
+  return progress();
+}
+
+/** Where the listing ended when the sweep began: what enters later is not for this sweep. */
+function latest(positions: Position[]): Position | null {
+  return positions.reduce<Position | null>((a, b) => (a !== null && comparePositions(a, b) > 0 ? a : b), null);
+}
