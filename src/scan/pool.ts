@@ -1,4 +1,5 @@
 /** The workers of one scan. */
+import { existsSync } from "node:fs";
 import { Worker } from "node:worker_threads";
 import { type Deferred, deferred } from "../abort.ts";
 import { DefinitionReadError } from "../errors.ts";
@@ -27,6 +28,8 @@ export class WorkerPool implements Reader {
   constructor(size: number, options: WorkerOptions) {
     const starting: Promise<boolean>[] = [];
     try {
+      // Asked first, since Deno reports a program that is not there on standard error, whoever listens for it.
+      if (!existsSync(workerFile())) throw new Error("there is no worker program beside this file");
       for (let i = 0; i < size; i++) starting.push(this.#start(options));
     } catch {
       starting.push(Promise.resolve(false));
