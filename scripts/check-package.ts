@@ -18,6 +18,7 @@ import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { publint } from "publint";
 import { formatMessage } from "publint/utils";
+import { deno } from "./import-probe.ts";
 import { filesIn } from "./imports.ts";
 import { report } from "./report.ts";
 
@@ -181,6 +182,19 @@ export function checkWork(project: string): string[] {
   });
 }
 
+/** The native-free subpaths, bundled into one file and run on Deno with nothing beside it. */
+export function checkBundle(project: string, alone: string): string[] {
+  mkdirSync(alone, { recursive: true });
+  copyFileSync(join(import.meta.dirname, "use-bundle.ts"), join(project, "use-bundle.ts"));
+  const bundle = join(alone, "bundle.js");
+  const run = (...args: string[]) => spawnSync(process.execPath, [deno, ...args], { cwd: project, encoding: "utf8" });
+  const bundled = run("bundle", "--quiet", "--node-modules-dir=manual", "use-bundle.ts", "-o", bundle);
+  if (bundled.status !== 0) return [`Deno bundles nothing: ${bundled.stderr}`];
+  const { status, stdout, stderr } = run("run", "-A", "--quiet", bundle);
+  if (status !== 0 || stderr !== "") return [`a bundle fails on Deno: ${stderr}`];
+  return (JSON.parse(stdout) as string[]).map((problem) => `a bundle on Deno: ${problem}`);
+}
+
 if (import.meta.main) {
   const temporary = mkdtempSync(join(tmpdir(), "tussock-package-"));
   try {
@@ -195,6 +209,7 @@ if (import.meta.main) {
       const how = optional ? "installed" : "without optional dependencies";
       report(`every subpath can be imported ${how}`, checkUse(project));
       report(`the main jobs are done ${how}`, checkWork(project));
+      if (!optional) report("what authors bundle works alone", checkBundle(project, join(temporary, "alone")));
     }
   } finally {
     rmSync(temporary, { recursive: true, force: true });

@@ -5,7 +5,8 @@ import { promisify } from "node:util";
 
 const BUDGET_MS = 30;
 const run = promisify(execFile);
-const deno = createRequire(import.meta.url).resolve("deno/bin.cjs");
+/** The program that starts Deno, for Node to run. */
+export const deno = createRequire(import.meta.url).resolve("deno/bin.cjs");
 
 interface Effects {
   /** What new descriptors of the process point to. */
