@@ -10,7 +10,6 @@
  * An environment is a cache. One that is damaged, foreign, or was left unclean twice in a row is set aside with one
  * warning, and its user starts with an empty one.
  */
-import { randomUUID } from "node:crypto";
 import type { RootDatabase } from "lmdb";
 import { type AbortOptions, abortable, delay } from "../abort.ts";
 import { IndexUnavailableError, InvalidArgumentError, TussockError, UnsupportedFileSystemError } from "../errors.ts";
@@ -63,9 +62,10 @@ export interface OwnedEnvironment extends AsyncDisposable {
   /**
    * Write by `transactionSync` with a callback that returns nothing: it rolls back on a throw, and is durable when it
    * returns. One that returns a thenable (`() => db.put(…)`) makes a `close()` in the same turn block the process for
-   * ever. Never mix in `transaction` or `batch`, which do not roll back. Finish every range before `close()`, and pass
-   * `snapshot: false` to one that may be paused: a snapshot keeps every page that is replaced meanwhile (40× the file
-   * after 2,000 updates).
+   * ever, and so does `process.exit()` within it. Never mix in `transaction` or `batch`, which do not roll back.
+   *
+   * Finish every range before `close()`, and pass `snapshot: false` to one that may be paused: a snapshot keeps every
+   * page that is replaced meanwhile (40 times the file after 2,000 updates).
    */
   readonly root: RootDatabase;
   /** False when the directory was deleted or replaced under the open handle: writes go nowhere. Close, and open again. */
@@ -107,23 +107,24 @@ export async function openOwnedEnvironment(options: OpenEnvironmentOptions): Pro
   }
   const lmdb = await abortable(loadLmdb(options.dir), signal);
   const description = describe(options.identity, lmdb.version.versionString);
-  const key = JSON.stringify(description) + (options.shared === false ? randomUUID() : "");
+  const key = JSON.stringify(description);
+  const share = options.shared !== false;
   for (;;) {
     signal?.throwIfAborted();
     // Nothing is awaited between the look into the registry and the entry made there: no other open can come between.
     const dir = orUnavailable(options.dir, () => prepareDirectory(options.dir));
-    const shared = openedIn(dir, key);
-    if (shared?.closing) {
-      await abortable(shared.closing, signal);
-    } else if (shared !== undefined) {
-      return handleOf(shared, null);
+    const before = openedIn(dir, key, share);
+    if (before?.closing) {
+      await abortable(before.closing, signal);
+    } else if (before !== undefined) {
+      return handleOf(before, null);
     } else {
       const { opened, freshReason } = orUnavailable(dir, () => {
         const slot = takeSlot(dir, slots, (path) => differenceFrom(description, path) === null);
         try {
           const { root, freshReason } = openSlot(slot, lmdb.open, description, options, warn);
           const file = identify(slot.path);
-          const opened: Opened = { dir, key, slot, root, file, handles: 0, condemned: false, closing: null };
+          const opened: Opened = { dir, key, share, slot, root, file, handles: 0, condemned: false, closing: null };
           addOpened(opened);
           return { opened, freshReason };
         } catch (error) {

@@ -10,6 +10,7 @@ export interface Opened {
   readonly dir: string;
   /** The description of the environment: only who wants the very same shares it. */
   readonly key: string;
+  readonly share: boolean;
   readonly slot: Slot;
   readonly root: RootDatabase;
   /** Device and inode of the data file when it was opened. */
@@ -29,13 +30,12 @@ function registry(): Set<Opened> {
   return global[KEY];
 }
 
-/** One that can be shared, or waited for while it is closed. */
-export function openedIn(dir: string, key: string): Opened | undefined {
-  for (const opened of registry()) {
-    if (opened.dir !== dir || opened.key !== key) continue;
-    if (opened.closing !== null || (!opened.condemned && isStillThere(opened))) return opened;
-  }
-  return undefined;
+/** One that can be shared, else one that is just being closed and worth waiting for. */
+export function openedIn(dir: string, key: string, share: boolean): Opened | undefined {
+  const same = [...registry()].filter((opened) => opened.dir === dir && opened.key === key);
+  const usable = (opened: Opened): boolean => opened.share && !opened.condemned && isStillThere(opened);
+  const open = share ? same.find((opened) => opened.closing === null && usable(opened)) : undefined;
+  return open ?? same.find((opened) => opened.closing !== null);
 }
 
 export function isStillThere({ slot, file }: Opened): boolean {
