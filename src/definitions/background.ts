@@ -2,6 +2,9 @@
 import type { Freshness } from "./freshness.ts";
 import type { TypeTree } from "./type-tree.ts";
 
+/** Changes come in bursts: one pass for all of them. */
+const SOON_MS = 50;
+
 export class BackgroundSweep {
   readonly #freshness: Freshness;
   readonly #tree: TypeTree;
@@ -9,12 +12,19 @@ export class BackgroundSweep {
   #timer: ReturnType<typeof setTimeout> | null = null;
   #running: Promise<void> | null = null;
   #closed = false;
+  #again = false;
   #lookupsAtLastSweep = 0;
 
   constructor(freshness: Freshness, tree: TypeTree, intervalMs: number) {
     this.#freshness = freshness;
     this.#tree = tree;
     this.#intervalMs = intervalMs;
+    freshness.onSweepNeeded = () => this.#soon();
+  }
+
+  #soon(): void {
+    if (this.#running === null) this.#schedule(SOON_MS);
+    else this.#again = true;
   }
 
   /** The first pass begins in a turn of its own: whoever has opened the index asks first. */
@@ -29,7 +39,8 @@ export class BackgroundSweep {
       this.#timer = null;
       this.#running = this.#pass().finally(() => {
         this.#running = null;
-        this.#schedule(this.#intervalMs);
+        this.#schedule(this.#again ? SOON_MS : this.#intervalMs);
+        this.#again = false;
       });
     }, ms);
     this.#timer.unref();

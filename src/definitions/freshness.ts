@@ -42,6 +42,8 @@ export class Freshness {
   filesRead = 0;
   directoriesListed = 0;
   lastSweep: { at: number; files: number; elapsedMs: number } | null = null;
+  /** Types have to be swept; whoever asks for them waits for it, the others can be swept meanwhile. */
+  onSweepNeeded: (() => void) | null = null;
   readonly #listeners = new Set<SweepListener>();
 
   constructor(o: {
@@ -67,6 +69,10 @@ export class Freshness {
     this.observations++;
     this.#tree.drain();
     for (const root of this.#tree.roots) if (root.mustBeLookedAt) this.#lookAt(root.index);
+    if (this.#tree.hasChanged) {
+      this.#tree.hasChanged = false;
+      this.onSweepNeeded?.();
+    }
   }
 
   #lookAt(index: number): void {

@@ -59,6 +59,8 @@ export class LiveIndex implements DefinitionIndex, IndexInternals {
   readonly #rejected = new Map<string, { problem: DefinitionProblem; stamp: DefinitionEntry["stamp"] }>();
   readonly #withDocuments: ExamineOptions;
   readonly #scratch = new Uint8Array(STAMP_BYTES);
+  /** Types that somebody has had an answer for. */
+  readonly #asked = new Set<string>();
   readonly #lookups = { hit: 0, miss: 0, reread: 0 };
   #closing: Promise<void> | null = null;
 
@@ -160,6 +162,7 @@ export class LiveIndex implements DefinitionIndex, IndexInternals {
     const roots = this.#rootOrder(query.roots);
     const state = this.#freshness.now(type, query.by === "name" ? query.key : undefined);
     if (state === undefined) return NOT_READY;
+    if (state !== null) this.#asked.add(type);
     if (state === null) return null;
     return query.by === "name"
       ? this.#selectByName(state, query.key, roots, accept)
@@ -225,6 +228,7 @@ export class LiveIndex implements DefinitionIndex, IndexInternals {
   ): R | null | typeof NOT_READY | typeof CHANGED {
     const roots = this.#rootOrder(query.roots);
     if (!this.#freshness.allNow() || this.#store.waiting > 0) return NOT_READY;
+    for (const type of this.#tree.types.keys()) this.#asked.add(type);
     const byId = new Map([...this.#tree.types.values()].map((state) => [state.id, state]));
     const found: { state: TypeState; root: number; filename: string; name: string; path: string }[] = [];
     for (const { typeId, value } of this.#store.ofAllTypes(query.by === "name" ? "names" : "ids", query.key)) {
@@ -324,6 +328,7 @@ export class LiveIndex implements DefinitionIndex, IndexInternals {
     const answer = accept({ entry, document: () => documentOf(examined) });
     if (answer === undefined) return NOT_READY;
     this.#lookups.hit++;
+    this.#asked.add(this.#tree.ensure(type).type);
     return answer;
   }
 
@@ -634,15 +639,9 @@ export class LiveIndex implements DefinitionIndex, IndexInternals {
     const roots: DefinitionIndexStats["roots"] = {};
     for (const { name } of this.roots) roots[name] = { types: {}, definitions: 0 };
     const types: DefinitionIndexStats["types"] = {};
-    let reason: string | null = null;
     for (const state of this.#tree.types.values()) {
-      const why = state.swept
-        ? isBounded(state)
-          ? (state.boundedBecause ?? "a directory above it is not watched")
-          : null
-        : "not swept yet";
-      types[state.type] = { freshness: why === null ? "exact" : "bounded", reason: why };
-      if (state.asked && why !== null) reason ??= `${state.type}: ${why}`;
+      const reason = whyNotExact(state);
+      types[state.type] = { freshness: reason === null ? "exact" : "bounded", reason };
       state.counts.forEach((count, root) => {
         const of = roots[this.roots[root]?.name ?? ""];
         if (of === undefined || count === 0) return;
@@ -650,11 +649,16 @@ export class LiveIndex implements DefinitionIndex, IndexInternals {
         of.definitions += count;
       });
     }
+    let reason = this.#tree.unwatchable;
+    for (const type of this.#asked) {
+      const why = types[type] === undefined ? null : types[type].reason;
+      if (why !== null) reason ??= `${type}: ${why}`;
+    }
     return {
       roots,
       slot: this.#parts.slot,
-      freshness: reason === null && this.#tree.unwatchable === null ? "exact" : "bounded",
-      reason: reason ?? this.#tree.unwatchable,
+      freshness: reason === null ? "exact" : "bounded",
+      reason,
       types,
       watch: {
         mechanism: this.#tree.unwatchable === null ? "inotify" : "none",
@@ -685,6 +689,11 @@ export class LiveIndex implements DefinitionIndex, IndexInternals {
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
+}
+
+function whyNotExact(state: TypeState): string | null {
+  if (!state.swept) return "not looked through yet";
+  return isBounded(state) ? (state.boundedBecause ?? "a directory above it is not watched") : null;
 }
 
 function entryOf(candidate: Candidate): DefinitionEntry {

@@ -6,7 +6,7 @@ import { fileSystemOf } from "../ffi/file-system.ts";
 import { openOwnedEnvironment } from "../lmdb/environment.ts";
 import type { ExamineOptions } from "../scan/examine.ts";
 import { DEFAULT_KEYS } from "../scan/model.ts";
-import { openKernelQueue } from "../watch/kernel-queue.ts";
+import { type KernelQueue, openKernelQueue } from "../watch/kernel-queue.ts";
 import { BackgroundSweep } from "./background.ts";
 import type { IndexEngine } from "./engine.ts";
 import { Freshness } from "./freshness.ts";
@@ -38,7 +38,18 @@ const MOST_ROOTS = 200;
  * @throws InvalidArgumentError, DefinitionReadError (a root that is not a directory or cannot be read),
  *   UnsupportedFileSystemError (`indexDir` on a network file system), IndexUnavailableError
  */
-export async function openDefinitionIndex(options: DefinitionIndexOptions): Promise<DefinitionIndex> {
+export function openDefinitionIndex(options: DefinitionIndexOptions): Promise<DefinitionIndex> {
+  return openIndexOn(options, THIS_PLATFORM);
+}
+
+/** What the index takes from the system; tests put failures in its place. */
+export interface Platform {
+  openQueue(): KernelQueue | null;
+}
+
+const THIS_PLATFORM: Platform = { openQueue: openKernelQueue };
+
+export async function openIndexOn(options: DefinitionIndexOptions, platform: Platform): Promise<DefinitionIndex> {
   const checked = check(options);
   options.signal?.throwIfAborted();
   const environment = await openOwnedEnvironment({
@@ -49,7 +60,7 @@ export async function openDefinitionIndex(options: DefinitionIndexOptions): Prom
     ...(options.signal === undefined ? {} : { signal: options.signal }),
   });
   try {
-    const index = assemble(environment, checked, options);
+    const index = assemble(environment, checked, options, platform);
     exposeInternals(index, index);
     return index;
   } catch (error) {
@@ -60,9 +71,14 @@ export async function openDefinitionIndex(options: DefinitionIndexOptions): Prom
 
 type Environment = Awaited<ReturnType<typeof openOwnedEnvironment>>;
 
-function assemble(environment: Environment, checked: Checked, options: DefinitionIndexOptions): LiveIndex {
+function assemble(
+  environment: Environment,
+  checked: Checked,
+  options: DefinitionIndexOptions,
+  platform: Platform,
+): LiveIndex {
   const store = new DefinitionStore(environment.root);
-  const queue = options.watch === false ? null : openKernelQueue();
+  const queue = options.watch === false ? null : platform.openQueue();
   const roots = checked.roots.map(({ name, dir }, index) => new RootState(index, name, dir));
   for (const root of roots) {
     const { name, reportsEvents } = fileSystemOf(root.dir);
@@ -71,7 +87,7 @@ function assemble(environment: Environment, checked: Checked, options: Definitio
   const tree = new TypeTree({
     roots,
     queue,
-    reopenQueue: openKernelQueue,
+    reopenQueue: () => platform.openQueue(),
     unwatchable: queue === null ? whyUnwatchable(options) : null,
     known: store.knownTypes(),
     onNewType: (state) => store.putType(state.id, state.type),

@@ -36,8 +36,6 @@ export class TypeState {
   boundedBecause: string | null = null;
   /** A sweep or a large pass under way: the type's records are nobody else's to write. */
   busy: Promise<void> | null = null;
-  /** Somebody has asked for it. */
-  asked = false;
 
   constructor(type: string, id: number, parent: TypeState | null, roots: number) {
     this.type = type;

@@ -39,6 +39,8 @@ export class TypeTree {
   readonly top: TypeState;
   readonly types = new Map<string, TypeState>();
   overflows = 0;
+  /** Something has called for a sweep since this was last set to false. */
+  hasChanged = false;
   #queue: KernelQueue | null;
   readonly #reopenQueue: () => KernelQueue | null;
   readonly #owners = new Map<number, Owner[]>();
@@ -142,6 +144,7 @@ export class TypeTree {
         state.invalidateTree();
       }
     } else state.invalidate();
+    this.hasChanged = true;
   }
 
   #onDirectory(state: TypeState, root: number, mask: number, name: string): void {
@@ -157,6 +160,7 @@ export class TypeTree {
     if (child === undefined) return;
     this.#lose(child, root);
     child.invalidateTree();
+    this.hasChanged = true;
   }
 
   #onFile(state: TypeState, root: number, name: string): void {
@@ -193,6 +197,7 @@ export class TypeTree {
     this.#lose(this.top, root);
     this.top.invalidateTree();
     this.roots[root]?.forget();
+    this.hasChanged = true;
     for (const [wd, owners] of this.#owners) {
       const left = owners.filter((o) => !(o.kind === "ancestor" && o.root === root));
       if (left.length === owners.length) continue;
@@ -215,6 +220,7 @@ export class TypeTree {
       this.roots[root]?.forget();
     }
     this.top.invalidateTree();
+    this.hasChanged = true;
   }
 
   /** Watches what a root's own directory cannot tell: that one of its ancestors was moved or removed. */

@@ -1,0 +1,392 @@
+import { execFileSync } from "node:child_process";
+import {
+  appendFileSync,
+  closeSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { openDefinitionIndex } from "../../src/definitions/index.ts";
+import type { DefinitionIndex, DefinitionIndexOptions } from "../../src/definitions/model.ts";
+import { openIndexOn } from "../../src/definitions/open.ts";
+import { EMFILE, ENOSPC } from "../../src/ffi/libc.ts";
+import { IN_Q_OVERFLOW, type KernelQueue, openKernelQueue } from "../../src/watch/kernel-queue.ts";
+import { tempDir } from "../support/spawn.ts";
+
+const definition = (name: string, id = `id-of-${name}`): string => `type: t\nid: ${id}\nname: ${name}\nversion: 1\n`;
+
+interface Place {
+  base: string;
+  options: DefinitionIndexOptions;
+  /** A path below the root `models`. */
+  at(path: string): string;
+  write(path: string, name: string, id?: string): void;
+}
+
+function place(): Place {
+  const base = tempDir();
+  const at = (path: string): string => join(base, "repo", "models", path);
+  return {
+    base,
+    at,
+    options: {
+      roots: ["models", "auto"].map((name) => ({ name, dir: join(base, "repo", name) })),
+      indexDir: join(base, "index"),
+      boundary: join(base, "repo"),
+    },
+    write(path, name, id) {
+      mkdirSync(join(at(path), ".."), { recursive: true });
+      writeFileSync(at(path), definition(name, id));
+    },
+  };
+}
+
+const pathOf = async (index: DefinitionIndex, type: string, name: string): Promise<string | null> =>
+  (await index.findByName(type, name))?.path ?? null;
+
+/** A queue that can be told to fail. */
+function faultyQueue(): { open: () => KernelQueue | null; failWatches(errno: number | null): void; overflow(): void } {
+  let errno: number | null = null;
+  let overflows = 0;
+  return {
+    failWatches: (value) => {
+      errno = value;
+    },
+    overflow: () => {
+      overflows++;
+    },
+    open() {
+      const queue = openKernelQueue();
+      if (queue === null) return null;
+      return {
+        watch: (dir, mask) => (errno === null ? queue.watch(dir, mask) : { errno }),
+        unwatch: (wd) => queue.unwatch(wd),
+        drain(handler) {
+          if (overflows > 0) {
+            // The kernel drops what came after: none of it is handed over.
+            overflows--;
+            queue.drain(() => {});
+            handler(-1, IN_Q_OVERFLOW, "");
+            return 1;
+          }
+          return queue.drain(handler);
+        },
+        close: () => queue.close(),
+      };
+    },
+  };
+}
+
+async function until(what: () => boolean | Promise<boolean>): Promise<void> {
+  for (const end = Date.now() + 10_000; Date.now() < end; ) {
+    if (await what()) return;
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+  throw new Error("it never came to be");
+}
+
+describe("lost events", () => {
+  test("a burst beyond the kernel's queue while the process is blocked: right at once, exact again unasked", async () => {
+    const limit = Number(readFileSync("/proc/sys/fs/inotify/max_queued_events", "utf8"));
+    const p = place();
+    for (let i = 0; i < 200; i++) p.write(`t/n${i}.yaml`, `n${i}`);
+    await using index = await openDefinitionIndex(p.options);
+    expect(await index.findByName("t", "none")).toBeNull();
+    // In this very process, so that no drain comes between; two files in turn, as equal events in a row become one.
+    for (let i = 0; i <= limit; i++) utimesSync(p.at(`t/n${100 + (i % 2)}.yaml`), i, i);
+    writeFileSync(p.at("t/n7.yaml"), definition("other"));
+    writeFileSync(p.at("t/late.yaml"), definition("last"));
+    expect(await pathOf(index, "t", "n7")).toBeNull();
+    expect(await pathOf(index, "t", "other")).toBe(p.at("t/n7.yaml"));
+    expect(await pathOf(index, "t", "last")).toBe(p.at("t/late.yaml"));
+    expect(index.stats().watch.overflows).toBeGreaterThan(0);
+    await until(() => index.stats().freshness === "exact");
+  });
+
+  test("an overflow: answers stay right, stats say so until it is exact again", async () => {
+    const p = place();
+    p.write("t/a.yaml", "a");
+    const queue = faultyQueue();
+    await using index = await openIndexOn(p.options, { openQueue: queue.open });
+    expect(await index.findByName("t", "none")).toBeNull();
+    expect(await index.findByName("u", "none")).toBeNull();
+    writeFileSync(p.at("t/a.yaml"), definition("b"));
+    p.write("u/c.yaml", "c");
+    queue.overflow();
+    expect(await pathOf(index, "t", "b")).toBe(p.at("t/a.yaml"));
+    expect(await pathOf(index, "u", "c")).toBe(p.at("u/c.yaml"));
+    await until(() => index.stats().freshness === "exact");
+  });
+
+  for (const [errno, called] of [
+    [ENOSPC, "ENOSPC"],
+    [EMFILE, "EMFILE"],
+  ] as const) {
+    test(`${called} from a watch: bounded, said so, right, and exact once there is room`, async () => {
+      const p = place();
+      p.write("t/a.yaml", "a");
+      const queue = faultyQueue();
+      queue.failWatches(errno);
+      await using index = await openIndexOn({ ...p.options, sweepIntervalMs: 20 }, { openQueue: queue.open });
+      expect(await index.findByName("t", "none")).toBeNull();
+      expect(await pathOf(index, "t", "a")).toBe(p.at("t/a.yaml"));
+      expect(index.stats()).toMatchObject({ freshness: "bounded" });
+      expect(index.stats().reason).toMatch(errno === ENOSPC ? /max_user_watches/ : /file descriptor/);
+      p.write("t/b.yaml", "b");
+      expect(await pathOf(index, "t", "b")).toBe(p.at("t/b.yaml"));
+      renameSync(p.at("t/b.yaml"), p.at("t/c.yaml"));
+      expect(await pathOf(index, "t", "b")).toBe(p.at("t/c.yaml"));
+      queue.failWatches(null);
+      await until(async () => {
+        await index.findByName("t", "a");
+        return index.stats().freshness === "exact";
+      });
+      writeFileSync(p.at("t/c.yaml"), definition("d"));
+      expect(await pathOf(index, "t", "d")).toBe(p.at("t/c.yaml"));
+    });
+  }
+});
+
+describe("directories that come and go", () => {
+  test("a root that appears late, goes, and comes back", async () => {
+    const p = place();
+    await using index = await openDefinitionIndex(p.options);
+    expect(await index.findByName("t", "a")).toBeNull();
+    p.write("t/a.yaml", "a");
+    expect(await pathOf(index, "t", "a")).toBe(p.at("t/a.yaml"));
+    for (let round = 0; round < 3; round++) {
+      rmSync(p.at(""), { recursive: true });
+      expect(await index.findByName("t", "a")).toBeNull();
+      p.write("t/a.yaml", "a");
+      expect(await pathOf(index, "t", "a")).toBe(p.at("t/a.yaml"));
+    }
+  });
+
+  test("each level of a root, several times: removed and made again, moved away, another in its place", async () => {
+    const p = place();
+    p.write("x/y/z/a.yaml", "a");
+    await using index = await openDefinitionIndex(p.options);
+    for (const level of ["x/y/z", "x/y", "x", "", ".."]) {
+      for (let round = 0; round < 3; round++) {
+        p.write("x/y/z/a.yaml", "a");
+        expect(await pathOf(index, "x/y/z", "a"), level).toBe(p.at("x/y/z/a.yaml"));
+        rmSync(p.at(level), { recursive: true });
+        expect(await index.findByName("x/y/z", "a"), level).toBeNull();
+        p.write("x/y/z/a.yaml", "a");
+        expect(await pathOf(index, "x/y/z", "a"), level).toBe(p.at("x/y/z/a.yaml"));
+
+        renameSync(p.at(level), `${join(p.at(level))}.away`);
+        expect(await index.findByName("x/y/z", "a"), level).toBeNull();
+        p.write("x/y/z/b.yaml", "b");
+        expect(await pathOf(index, "x/y/z", "b"), level).toBe(p.at("x/y/z/b.yaml"));
+        expect(await index.findByName("x/y/z", "a"), level).toBeNull();
+        rmSync(p.at(level), { recursive: true });
+        renameSync(`${join(p.at(level))}.away`, p.at(level));
+        expect(await pathOf(index, "x/y/z", "a"), level).toBe(p.at("x/y/z/a.yaml"));
+        expect(await index.findByName("x/y/z", "b"), level).toBeNull();
+      }
+    }
+  });
+
+  test("mkdir -p and a file at once is found, whatever its depth", async () => {
+    const p = place();
+    mkdirSync(p.at(""), { recursive: true });
+    await using index = await openDefinitionIndex(p.options);
+    await index.findByName("t", "a");
+    for (let round = 0; round < 20; round++) {
+      p.write(`a${round}/b/c/d/n.yaml`, `n${round}`);
+      expect(await pathOf(index, `a${round}/b/c/d`, `n${round}`)).toBe(p.at(`a${round}/b/c/d/n.yaml`));
+      expect((await index.findByNameGlobal(`n${round}`))?.type).toBe(`a${round}/b/c/d`);
+    }
+  });
+
+  test("a root behind a symbolic link that is turned to another directory", async () => {
+    const p = place();
+    mkdirSync(join(p.base, "repo"));
+    for (const side of ["one", "two"]) {
+      mkdirSync(join(p.base, "repo", side, "t"), { recursive: true });
+      writeFileSync(join(p.base, "repo", side, "t", "a.yaml"), definition("a", side));
+    }
+    symlinkSync("one", join(p.base, "repo", "models"));
+    await using index = await openDefinitionIndex(p.options);
+    for (const side of ["two", "one", "two"]) {
+      symlinkSync(side, join(p.base, "repo", "models.new"));
+      renameSync(join(p.base, "repo", "models.new"), join(p.base, "repo", "models"));
+      expect((await index.findByName("t", "a"))?.id).toBe(side);
+    }
+  });
+
+  test("a config map: files behind ..data, which is swapped", async () => {
+    const p = place();
+    for (const version of ["v1", "v2", "v3"]) {
+      p.write(`t/..${version}/web.yaml`, `web-${version}`);
+    }
+    symlinkSync("..v1", p.at("t/..data"));
+    symlinkSync("..data/web.yaml", p.at("t/web.yaml"));
+    await using index = await openDefinitionIndex(p.options);
+    for (const version of ["v1", "v2", "v3"]) {
+      symlinkSync(`..${version}`, p.at("t/..data_tmp"));
+      renameSync(p.at("t/..data_tmp"), p.at("t/..data"));
+      expect(await pathOf(index, "t", `web-${version}`)).toBe(p.at("t/web.yaml"));
+    }
+  });
+
+  test("after a rename over it, a file is followed by its name, not by its inode", async () => {
+    const p = place();
+    p.write("t/a.yaml", "a");
+    await using index = await openDefinitionIndex(p.options);
+    for (let round = 0; round < 3; round++) {
+      p.write("t/.next.tmp", `a${round}`);
+      renameSync(p.at("t/.next.tmp"), p.at("t/a.yaml"));
+      expect(await pathOf(index, "t", `a${round}`)).toBe(p.at("t/a.yaml"));
+    }
+  });
+});
+
+describe("edits that leave no trace in a directory", () => {
+  function editInPlace(path: string, text: string): void {
+    const { atime, mtime, size } = statSync(path);
+    expect(Buffer.byteLength(text)).toBe(size);
+    const fd = openSync(path, "r+");
+    writeSync(fd, text, 0);
+    closeSync(fd);
+    utimesSync(path, atime, mtime);
+  }
+
+  test("made while no process ran, before the first sweep, and right after a reopening: seen by the first answer", async () => {
+    const p = place();
+    for (let i = 0; i < 50; i++) p.write(`t/f${i}.yaml`, `n${i}`);
+    {
+      await using index = await openDefinitionIndex(p.options);
+      expect(await pathOf(index, "t", "n7")).toBe(p.at("t/f7.yaml"));
+    }
+    editInPlace(p.at("t/f7.yaml"), definition("m7", "id-of-m7"));
+    {
+      await using index = await openDefinitionIndex(p.options);
+      editInPlace(p.at("t/f8.yaml"), definition("m8", "id-of-m8"));
+      expect(await pathOf(index, "t", "m7")).toBe(p.at("t/f7.yaml"));
+      expect(await index.findByName("t", "n7")).toBeNull();
+      expect(await pathOf(index, "t", "m8")).toBe(p.at("t/f8.yaml"));
+      editInPlace(p.at("t/f9.yaml"), definition("m9", "id-of-m9"));
+      expect(await pathOf(index, "t", "m9")).toBe(p.at("t/f9.yaml"));
+    }
+    await using index = await openDefinitionIndex(p.options);
+    expect(await pathOf(index, "t", "m9")).toBe(p.at("t/f9.yaml"));
+    expect(await index.findByName("t", "n9")).toBeNull();
+  });
+
+  test("made during the first sweep", async () => {
+    const p = place();
+    for (let i = 0; i < 3000; i++) p.write(`t/f${i}.yaml`, `n${i}`);
+    await using index = await openDefinitionIndex(p.options);
+    const first = index.findByName("t", "m7");
+    let edits = 0;
+    const timer = setInterval(() => {
+      writeFileSync(p.at(`t/f${edits}.yaml`), definition(`m${edits}`));
+      edits++;
+    }, 1);
+    await first;
+    clearInterval(timer);
+    for (let i = 0; i < edits; i++) expect(await pathOf(index, "t", `m${i}`)).toBe(p.at(`t/f${i}.yaml`));
+  });
+});
+
+describe("the bounded way, by force", () => {
+  test("creations, removals, renames and edits of what is returned are seen at once; the rest within a sweep", async () => {
+    const p = place();
+    for (let i = 0; i < 20; i++) p.write(`t/n${i}.yaml`, `n${i}`);
+    await using index = await openDefinitionIndex({ ...p.options, watch: false, sweepIntervalMs: 30 });
+    expect(await pathOf(index, "t", "n3")).toBe(p.at("t/n3.yaml"));
+    expect(index.stats()).toMatchObject({ freshness: "bounded", reason: expect.stringMatching(/watch: false/) });
+    p.write("t/new.yaml", "new");
+    expect(await pathOf(index, "t", "new")).toBe(p.at("t/new.yaml"));
+    renameSync(p.at("t/new.yaml"), p.at("t/newer.yaml"));
+    expect(await pathOf(index, "t", "new")).toBe(p.at("t/newer.yaml"));
+    rmSync(p.at("t/newer.yaml"));
+    expect(await index.findByName("t", "new")).toBeNull();
+    // An edit of the file that would be returned.
+    writeFileSync(p.at("t/n3.yaml"), definition("x3"));
+    expect(await index.findByName("t", "n3")).toBeNull();
+    // A file called as it should be is never missed.
+    writeFileSync(p.at("t/n4.yaml"), definition("x4"));
+    writeFileSync(p.at("t/n4.yaml"), definition("n4", "again"));
+    expect((await index.findByName("t", "n4"))?.id).toBe("again");
+    // An edit that gives another file a name: within one sweep.
+    writeFileSync(p.at("t/n5.yaml"), definition("hidden"));
+    await until(async () => (await pathOf(index, "t", "hidden")) === p.at("t/n5.yaml"));
+    p.write("deep/er/a.yaml", "a");
+    expect((await index.findByNameGlobal("a"))?.type).toBe("deep/er");
+    rmSync(p.at("deep"), { recursive: true });
+    expect(await index.findByNameGlobal("a")).toBeNull();
+  });
+});
+
+describe("closing", () => {
+  test.skipIf(process.platform !== "linux")("100 opens and closes at once leave no descriptor", async () => {
+    const p = place();
+    for (let i = 0; i < 50; i++) p.write(`t/n${i}.yaml`, `n${i}`);
+    const descriptors = (): number => readdirSync("/proc/self/fd").length;
+    await (await openDefinitionIndex(p.options)).close();
+    const before = descriptors();
+    for (let round = 0; round < 100; round++) {
+      const index = await openDefinitionIndex(p.options);
+      if (round % 3 === 0) void index.findByName("t", "n1").catch(() => {});
+      await index.close();
+      await index.close();
+    }
+    expect(descriptors()).toBeLessThanOrEqual(before);
+  });
+
+  test("a call on a closed index is refused, and one under way ends", async () => {
+    const p = place();
+    for (let i = 0; i < 2000; i++) p.write(`t/n${i}.yaml`, `n${i}`);
+    const index = await openDefinitionIndex(p.options);
+    const under = index.findByName("t", "no such").then(
+      () => "answered",
+      (error: Error) => error.name,
+    );
+    await index.close();
+    expect(["answered", "ClosedError"]).toContain(await under);
+    await expect(index.findByName("t", "n1")).rejects.toMatchObject({ code: "CLOSED" });
+  });
+});
+
+test("what shell tools do is seen at once", async () => {
+  const p = place();
+  for (let i = 0; i < 10; i++) p.write(`t/n${i}.yaml`, `n${i}`);
+  await using index = await openDefinitionIndex(p.options);
+  await index.findByName("t", "n0");
+  const sh = (script: string): void => {
+    execFileSync("sh", ["-ec", script], { cwd: p.at("t"), stdio: "pipe" });
+  };
+  sh("mv n0.yaml moved.yaml");
+  expect(await pathOf(index, "t", "n0")).toBe(p.at("t/moved.yaml"));
+  sh("cp n1.yaml copy.yaml && sed -i 's/^name: n1/name: copied/' copy.yaml");
+  expect(await pathOf(index, "t", "copied")).toBe(p.at("t/copy.yaml"));
+  sh("sed -i 's/^name: n2/name: sed2/' n2.yaml");
+  expect(await pathOf(index, "t", "sed2")).toBe(p.at("t/n2.yaml"));
+  expect(await index.findByName("t", "n2")).toBeNull();
+  sh("git init -q . && git add . && git -c user.name=t -c user.email=t@t commit -qm one && git checkout -q -b other");
+  sh(
+    "sed -i 's/^name: n3/name: branched/' n3.yaml && rm n4.yaml && git -c user.name=t -c user.email=t@t commit -qam two",
+  );
+  expect(await pathOf(index, "t", "branched")).toBe(p.at("t/n3.yaml"));
+  sh("git checkout -q -");
+  expect(await index.findByName("t", "branched")).toBeNull();
+  expect(await pathOf(index, "t", "n4")).toBe(p.at("t/n4.yaml"));
+  sh("git checkout -q other");
+  expect(await pathOf(index, "t", "branched")).toBe(p.at("t/n3.yaml"));
+  expect(await index.findByName("t", "n4")).toBeNull();
+  appendFileSync(p.at("t/n5.yaml"), "more: 1\n");
+  expect(await pathOf(index, "t", "n5")).toBe(p.at("t/n5.yaml"));
+});
