@@ -61,14 +61,13 @@ export class BulkLoad {
   commit(): void {
     if (this.#files.length === 0) return;
     const { files, names, ids } = this.#store;
-    this.#store.root.transactionSync(() => {
+    this.#store.transaction(() => {
       for (const { key, value } of sorted(this.#files)) files.commit(key, value);
       for (const { key, values } of this.#merged(names, this.#names)) {
         names.commit(key, values.length === 1 ? (values[0] ?? null) : joinCandidates(values));
       }
       for (const { key, values } of this.#merged(ids, this.#ids)) ids.commit(key, joinPlaces(values));
     });
-    this.#store.root.resetReadTxn();
     this.#files = [];
     this.#names = [];
     this.#ids = [];

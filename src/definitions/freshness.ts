@@ -195,7 +195,7 @@ export class Freshness {
         for (const listener of this.#listeners) listener.progress(files, read);
       },
     });
-    this.#store.root.resetReadTxn();
+    this.#store.readAnew();
     this.filesRead += result.read;
     this.directoriesListed += result.dirs.filter((dir) => dir !== null).length;
     if (this.#tree.finishSweep(state, generation, result)) {
@@ -284,7 +284,7 @@ export class Freshness {
     }
     try {
       const result = await engine.apply(places, { signal: this.#closing.signal });
-      this.#store.root.resetReadTxn();
+      this.#store.readAnew();
       if (state.generation === generation) this.#takeResult(state, result);
       await this.#judgeDeferred(state);
     } catch (error) {

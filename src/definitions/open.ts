@@ -91,6 +91,7 @@ function assemble(
     unwatchable: queue === null ? whyUnwatchable(options) : null,
     known: store.knownTypes(),
     onNewType: (state) => store.putType(state.id, state.type),
+    onForgotten: (state) => store.putType(state.id, null),
   });
   const { examine } = checked;
   let engine: Promise<IndexEngine> | null = null;

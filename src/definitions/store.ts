@@ -105,15 +105,27 @@ export class DefinitionStore {
     return puts;
   }
 
-  /** Commits in one durable transaction; a throw rolls all of it back. */
+  /** Commits in one durable transaction; a throw rolls all of it back. What is read after it is read anew. */
   commit(puts: readonly PendingPut[]): void {
-    this.root.transactionSync(() => {
+    this.transaction(() => {
       for (const [table, key, value] of puts) this[table].commit(key, value);
     });
   }
 
-  dropCommitted(puts: readonly PendingPut[]): void {
+  transaction(write: () => void): void {
+    this.root.transactionSync(() => {
+      write();
+    });
+    this.readAnew();
+  }
+
+  /** A reader goes on seeing what it saw in this turn, whatever this or another thread has committed since. */
+  readAnew(): void {
     this.root.resetReadTxn();
+  }
+
+  dropCommitted(puts: readonly PendingPut[]): void {
+    this.readAnew();
     for (const [table, key, value] of puts) this[table].dropCommitted(key, value);
   }
 
@@ -143,10 +155,11 @@ export class DefinitionStore {
     }
   }
 
-  putType(id: number, type: string): void {
+  /** Null: there is no type of this number any more. */
+  putType(id: number, type: string | null): void {
     const key = Buffer.alloc(4);
     key.writeUInt32BE(id);
-    this.types.put(key, Buffer.from(type, "utf8"));
+    this.types.put(key, type === null ? null : Buffer.from(type, "utf8"));
   }
 
   /**

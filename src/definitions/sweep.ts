@@ -103,8 +103,10 @@ function applyStored(
   const known = stored !== undefined;
   const examined = examineFile(path, options);
   if (examined.kind === "absent" || examined.kind === "directory") {
-    if (!known) return UNCHANGED;
-    return { outcome: "removed", read: false, symlink: false, deferred: false, count: reconcile(store, place, null) };
+    // A link to a directory may come to lead to a file.
+    const symlink = examined.kind === "directory";
+    if (!known) return { ...UNCHANGED, symlink };
+    return { outcome: "removed", read: false, symlink, deferred: false, count: reconcile(store, place, null) };
   }
   if (examined.kind === "deferred") return { ...UNCHANGED, deferred: true };
   const file: FileRecord = { ...examined, root: place.root, type: place.type, filename: place.filename };
@@ -256,7 +258,11 @@ function readInto(
   result.files++;
   try {
     const examined = examineFile(`${dir}/${filename}`, options);
-    if (examined.kind === "absent" || examined.kind === "directory") return;
+    if (examined.kind === "absent") return;
+    if (examined.kind === "directory") {
+      result.symlinks.push({ root, filename });
+      return;
+    }
     if (examined.kind === "deferred") {
       result.deferred.push({ root, filename });
       return;

@@ -45,6 +45,7 @@ export class TypeTree {
   readonly #reopenQueue: () => KernelQueue | null;
   readonly #owners = new Map<number, Owner[]>();
   readonly #onNewType: (state: TypeState) => void;
+  readonly #onForgotten: (state: TypeState) => void;
   #nextId = 1;
   /** Why nothing at all can be watched; null while the queue works. */
   unwatchable: string | null;
@@ -56,12 +57,14 @@ export class TypeTree {
     unwatchable: string | null;
     known: Iterable<{ type: string; id: number }>;
     onNewType: (state: TypeState) => void;
+    onForgotten: (state: TypeState) => void;
   }) {
     this.roots = o.roots;
     this.#queue = o.queue;
     this.#reopenQueue = o.reopenQueue;
     this.unwatchable = o.unwatchable;
     this.#onNewType = o.onNewType;
+    this.#onForgotten = o.onForgotten;
     const known = [...o.known].sort((a, b) => a.type.length - b.type.length);
     for (const { id } of known) this.#nextId = Math.max(this.#nextId, id + 1);
     const top = known.find(({ type }) => type === "");
@@ -94,6 +97,7 @@ export class TypeTree {
     if (state.parent === null || state.children.size > 0) return;
     this.types.delete(state.type);
     state.parent.children.delete(baseOf(state.type));
+    this.#onForgotten(state);
   }
 
   dirOf(state: TypeState, root: number): string {
