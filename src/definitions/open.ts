@@ -6,6 +6,7 @@ import { fileSystemOf } from "../ffi/file-system.ts";
 import { openOwnedEnvironment } from "../lmdb/environment.ts";
 import type { ExamineOptions } from "../scan/examine.ts";
 import { DEFAULT_KEYS } from "../scan/model.ts";
+import { type ChangeHints, openChangeHints } from "../watch/hints.ts";
 import { type KernelQueue, openKernelQueue } from "../watch/kernel-queue.ts";
 import { BackgroundSweep } from "./background.ts";
 import type { IndexEngine } from "./engine.ts";
@@ -45,9 +46,10 @@ export function openDefinitionIndex(options: DefinitionIndexOptions): Promise<De
 /** What the index takes from the system; tests put failures in its place. */
 export interface Platform {
   openQueue(): KernelQueue | null;
+  openHints(dirs: readonly string[], onChange: (path: string) => void): Promise<ChangeHints>;
 }
 
-const THIS_PLATFORM: Platform = { openQueue: openKernelQueue };
+export const THIS_PLATFORM: Platform = { openQueue: openKernelQueue, openHints: openChangeHints };
 
 export async function openIndexOn(options: DefinitionIndexOptions, platform: Platform): Promise<DefinitionIndex> {
   const checked = check(options);
@@ -105,7 +107,7 @@ function assemble(
   const background = new BackgroundSweep(freshness, tree, options.sweepIntervalMs ?? DEFAULT_SWEEP_INTERVAL_MS);
   freshness.observe();
   background.start();
-  return new LiveIndex({
+  const index = new LiveIndex({
     store,
     tree,
     freshness,
@@ -115,10 +117,15 @@ function assemble(
     slot: environment.slot,
     fileSize: () => sizeOf(join(environment.path, "data.mdb")),
     release: async () => {
+      await (await hints)?.close();
       if (engine !== null) await (await engine).close();
       await environment.close();
     },
   });
+  const unseen = options.watch === false ? [] : roots.filter((root) => queue === null || root.unwatchable !== null);
+  const dirs = unseen.map(({ dir }) => dir);
+  const hints = dirs.length === 0 ? null : platform.openHints(dirs, (path) => index.noteWritten([path]));
+  return index;
 }
 
 function whyUnwatchable(options: DefinitionIndexOptions): string {

@@ -18,7 +18,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { openDefinitionIndex } from "../../src/definitions/index.ts";
 import type { DefinitionIndex, DefinitionIndexOptions } from "../../src/definitions/model.ts";
-import { openIndexOn } from "../../src/definitions/open.ts";
+import { openIndexOn, THIS_PLATFORM } from "../../src/definitions/open.ts";
 import { EMFILE, ENOSPC } from "../../src/ffi/libc.ts";
 import { IN_Q_OVERFLOW, type KernelQueue, openKernelQueue } from "../../src/watch/kernel-queue.ts";
 import { tempDir } from "../support/spawn.ts";
@@ -117,7 +117,7 @@ describe("lost events", () => {
     const p = place();
     p.write("t/a.yaml", "a");
     const queue = faultyQueue();
-    await using index = await openIndexOn(p.options, { openQueue: queue.open });
+    await using index = await openIndexOn(p.options, { ...THIS_PLATFORM, openQueue: queue.open });
     expect(await index.findByName("t", "none")).toBeNull();
     expect(await index.findByName("u", "none")).toBeNull();
     writeFileSync(p.at("t/a.yaml"), definition("b"));
@@ -137,7 +137,10 @@ describe("lost events", () => {
       p.write("t/a.yaml", "a");
       const queue = faultyQueue();
       queue.failWatches(errno);
-      await using index = await openIndexOn({ ...p.options, sweepIntervalMs: 20 }, { openQueue: queue.open });
+      await using index = await openIndexOn(
+        { ...p.options, sweepIntervalMs: 20 },
+        { ...THIS_PLATFORM, openQueue: queue.open },
+      );
       expect(await index.findByName("t", "none")).toBeNull();
       expect(await pathOf(index, "t", "a")).toBe(p.at("t/a.yaml"));
       expect(index.stats()).toMatchObject({ freshness: "bounded" });
@@ -328,6 +331,27 @@ describe("the bounded way, by force", () => {
     expect((await index.findByNameGlobal("a"))?.type).toBe("deep/er");
     rmSync(p.at("deep"), { recursive: true });
     expect(await index.findByNameGlobal("a")).toBeNull();
+  });
+});
+
+describe("where there is no queue", () => {
+  test("hints tell of an edit in place long before the sweep; closing leaves no watcher", async () => {
+    const p = place();
+    for (let i = 0; i < 5; i++) p.write(`t/n${i}.yaml`, `n${i}`);
+    const descriptors = (): number => (process.platform === "linux" ? readdirSync("/proc/self/fd").length : 0);
+    const index = await openIndexOn(p.options, { ...THIS_PLATFORM, openQueue: () => null });
+    expect(await index.findByName("t", "hinted")).toBeNull();
+    expect(index.stats()).toMatchObject({ freshness: "bounded", watch: { mechanism: "none" } });
+    let edit = 0;
+    await until(async () => {
+      // Again and again: the watcher starts in its own time, and what came before it is lost to it.
+      writeFileSync(p.at("t/n3.yaml"), definition("hinted", `edit-${edit++}`));
+      return (await pathOf(index, "t", "hinted")) === p.at("t/n3.yaml");
+    });
+    await index.close();
+    const open = descriptors();
+    await (await openIndexOn(p.options, { ...THIS_PLATFORM, openQueue: () => null })).close();
+    expect(descriptors()).toBeLessThanOrEqual(open);
   });
 });
 
