@@ -34,40 +34,138 @@ function parser(): Yaml {
   return loaded;
 }
 
-/** Composing and everything after it recurses. */
+/** Composing, and everything after it, recurses. */
 const MAX_DEPTH = 500;
-/** Aliases resolved times nodes passed to find each. A realistic file stays below a thousandth of it. */
-const MAX_ALIAS_WORK = 1e8;
-/** How often one anchor may be resolved, as a bound of the work, and as the parser's own limit against alias bombs. */
-const MAX_ALIAS_COUNT = 100;
 
-/** YAML 1.2 with merge keys, one document, unique keys. */
+/**
+ * YAML 1.2 with merge keys, one document, unique keys. Takes time in proportion to the text, at most about a second a MiB, whatever
+ * it holds (eemeli/yaml #461, #537).
+ *
+ * @throws DocumentError
+ */
 export function parseYaml(text: string): unknown {
-  const { Composer, LineCounter, Parser } = parser();
-  const lines = new LineCounter();
-  const tokens = [...new Parser(lines.addNewLine).parse(text)];
-  const failAt = (offset: number, message: string): never => {
-    const { line, col } = lines.linePos(offset);
-    throw new DocumentError(message, line, col);
-  };
-  const tooDeep = offsetBelow(tokens, MAX_DEPTH);
-  if (tooDeep !== null) failAt(tooDeep, `nested deeper than ${MAX_DEPTH} levels`);
-
-  // Its own check of unique keys compares each pair of keys: a minute for a mapping of 100,000.
-  const composer = new Composer({ merge: true, uniqueKeys: false, logLevel: "silent" });
-  const [document, second] = composer.compose(tokens, true, text.length);
-  const error = document?.errors[0];
-  if (error !== undefined) failAt(error.pos[0], error.message);
-  if (second !== undefined) failAt(second.range[0], "several documents in one file");
-  if (document === undefined) return null;
-
-  const census = takeCensus(document);
-  if (census.duplicateAt !== null) failAt(census.duplicateAt, "map keys must be unique");
-  const resolutions = census.merges === 0 ? census.aliases : census.aliases + census.anchors * MAX_ALIAS_COUNT;
-  if (census.aliases > 0 && resolutions * census.nodes > MAX_ALIAS_WORK) {
-    throw new DocumentError("too many aliases for a file of its size");
+  const { stackTraceLimit } = Error;
+  // A file may hold a million errors, of which each would be told its stack.
+  Error.stackTraceLimit = 0;
+  try {
+    return new YamlText(text).value();
+  } catch (thrown) {
+    throw asDocumentError(thrown);
+  } finally {
+    Error.stackTraceLimit = stackTraceLimit;
   }
-  return document.toJS({ maxAliasCount: MAX_ALIAS_COUNT });
+}
+
+class YamlText {
+  readonly #yaml = parser();
+  readonly #lines = new this.#yaml.LineCounter();
+  readonly #text: string;
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  value(): unknown {
+    const { Composer, Parser } = this.#yaml;
+    const tokens = [...new Parser(this.#lines.addNewLine).parse(this.#text)];
+    const tooDeep = offsetBelow(tokens, MAX_DEPTH);
+    if (tooDeep !== null) this.#fail(tooDeep, `nested deeper than ${MAX_DEPTH} levels`);
+
+    // Its own check of unique keys compares each key with each: a minute for a mapping of 100,000.
+    const composer = new Composer({ merge: true, uniqueKeys: false, logLevel: "silent" });
+    const [document, second] = composer.compose(tokens, true, this.#text.length);
+    if (document === undefined) return null;
+    const [error] = document.errors;
+    if (error !== undefined) this.#fail(error.pos[0], error.message);
+    if (second !== undefined) this.#fail(second.range[0], "several documents in one file");
+    this.#inspect(document);
+    return document.toJS();
+  }
+
+  #fail(offset: number, message: string): never {
+    const { line, col } = this.#lines.linePos(offset);
+    throw new DocumentError(message, line, col);
+  }
+
+  /** Refuses duplicate keys, and bounds what aliases will cost. */
+  #inspect(document: yaml.Document.Parsed): void {
+    const { isAlias, isCollection, isMap, isPair, isScalar } = this.#yaml;
+    const aliases: yaml.Alias[] = [];
+    let nodes = 0;
+    let anchors = 0;
+    let duplicateAt = Number.POSITIVE_INFINITY;
+    const waiting: unknown[] = [document.contents];
+    while (waiting.length > 0) {
+      const node = waiting.pop();
+      nodes++;
+      if (isPair(node)) waiting.push(node.key, node.value);
+      else if (isAlias(node)) aliases.push(node);
+      else if (isScalar(node) && node.anchor !== undefined) anchors++;
+      if (!isCollection(node)) continue;
+      if (node.anchor !== undefined) anchors++;
+      for (const item of node.items) waiting.push(item);
+      if (isMap(node)) duplicateAt = Math.min(duplicateAt, this.#duplicateIn(node));
+    }
+    if (duplicateAt < Number.POSITIVE_INFINITY) this.#fail(duplicateAt, "map keys must be unique");
+    const budget = new AliasBudget(nodes, aliases.length + anchors);
+    for (const alias of aliases) this.#meter(alias, budget);
+  }
+
+  /** Offset of the first key that the mapping has twice. */
+  #duplicateIn(map: yaml.YAMLMap): number {
+    const seen = new Set<unknown>();
+    for (const { key } of map.items) {
+      if (!this.#yaml.isScalar(key)) continue;
+      if (seen.has(key.value)) return key.range?.[0] ?? 0;
+      seen.add(key.value);
+    }
+    return Number.POSITIVE_INFINITY;
+  }
+
+  /** Makes each resolution of the alias count, and say where it failed. */
+  #meter(alias: yaml.Alias, budget: AliasBudget): void {
+    const resolve = alias.resolve.bind(alias);
+    alias.resolve = (...of) => {
+      const at = alias.range?.[0] ?? 0;
+      if (!budget.resolve(of[1] !== undefined)) this.#fail(at, "its aliases multiply beyond measure");
+      let found: ReturnType<typeof resolve>;
+      try {
+        found = resolve(...of);
+      } catch (thrown) {
+        this.#fail(at, asDocumentError(thrown).message);
+      }
+      if (found === undefined) this.#fail(at, `no anchor before the alias ${alias.source}`);
+      if (this.#yaml.isCollection(found) && !budget.copy(found.items.length)) {
+        this.#fail(at, "its merge keys multiply beyond measure");
+      }
+      return found;
+    };
+  }
+}
+
+/** What aliases may cost, in nanoseconds about; a real file spends a thousandth. */
+class AliasBudget {
+  #left = 5e8;
+  readonly #nodes: number;
+  readonly #marks: number;
+
+  /** `marks`: aliases and anchors. */
+  constructor(nodes: number, marks: number) {
+    this.#nodes = nodes;
+    this.#marks = marks;
+  }
+
+  /** The first look is through the list of marks, one without it through the whole document. */
+  resolve(listed: boolean): boolean {
+    this.#left -= listed ? 5 * this.#marks : 50 * this.#nodes;
+    return this.#left >= 0;
+  }
+
+  /** As a merge key may. */
+  copy(items: number): boolean {
+    this.#left -= 500 * items;
+    return this.#left >= 0;
+  }
 }
 
 /** Where the tokens first nest deeper than `limit`; null when they do not. */
@@ -92,43 +190,6 @@ function offsetBelow(tokens: readonly yaml.CST.Token[], limit: number): number |
 
 function isCollection(token: yaml.CST.Token | null | undefined): token is yaml.CST.Token {
   return token !== null && token !== undefined && "items" in token;
-}
-
-interface Census {
-  nodes: number;
-  aliases: number;
-  anchors: number;
-  merges: number;
-  /** Offset of the first key that its mapping has twice. */
-  duplicateAt: number | null;
-}
-
-function takeCensus(document: yaml.Document.Parsed): Census {
-  const { isAlias, isMap, isPair, isScalar, isSeq } = parser();
-  const census: Census = { nodes: 0, aliases: 0, anchors: 0, merges: 0, duplicateAt: null };
-  const waiting: unknown[] = [document.contents];
-  while (waiting.length > 0) {
-    const node = waiting.pop();
-    census.nodes++;
-    if (isPair(node)) {
-      waiting.push(node.key, node.value);
-    } else if (isAlias(node)) {
-      census.aliases++;
-    } else if (isScalar(node) || isMap(node) || isSeq(node)) {
-      if (node.anchor !== undefined) census.anchors++;
-      if (isScalar(node)) continue;
-      for (const item of node.items) waiting.push(item);
-      if (!isMap(node)) continue;
-      const seen = new Set<unknown>();
-      for (const { key } of node.items) {
-        if (!isScalar(key)) continue;
-        if (typeof key.value === "symbol") census.merges++;
-        else if (!seen.has(key.value)) seen.add(key.value);
-        else census.duplicateAt = Math.min(census.duplicateAt ?? Number.POSITIVE_INFINITY, key.range?.[0] ?? 0);
-      }
-    }
-  }
-  return census;
 }
 
 /** What a parser threw, ours or the caller's, as one line with a place. It may be of any shape. */
