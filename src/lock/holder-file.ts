@@ -31,6 +31,8 @@ export interface HolderFileOptions {
 /** The file, while this process holds it. */
 export class HolderFile {
   readonly path: string;
+  /** Whether a file that somebody had left behind was in the way. */
+  tookOver = false;
   readonly #lost = new AbortController();
   readonly #record: HolderRecord;
   readonly #draft: Draft;
@@ -95,15 +97,20 @@ export class HolderFile {
 export async function takeHolderFile(path: string, options: HolderFileOptions): Promise<HolderFile> {
   const { ttlMs, workPath, mutexIsProof, signal } = options;
   let watched: Watched | null = null;
+  let tookOver = false;
   for (let pause = 1; ; pause = Math.min(pause * 2, 4)) {
     signal.throwIfAborted();
     watched = look(path, ttlMs, watched);
     if (watched !== null && isStale(watched, mutexIsProof)) {
       takeAway(path, watched.text, workPath);
+      tookOver = true;
       watched = look(path, ttlMs, null);
     }
     const mine = watched === null ? create(path, ttlMs, workPath) : null;
-    if (mine !== null) return mine;
+    if (mine !== null) {
+      mine.tookOver = tookOver;
+      return mine;
+    }
     await delay(pause, signal);
   }
 }

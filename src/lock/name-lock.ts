@@ -18,6 +18,7 @@ import { InvalidArgumentError, NameLockTimeoutError } from "../errors.ts";
 import { readHolder, takeHolderFile } from "./holder-file.ts";
 import { enterLine } from "./line.ts";
 import { useMutex } from "./mutex.ts";
+import { observeWait } from "./observe.ts";
 
 export interface NameLockOptions extends AbortOptions {
   /** The file is renewed every third of it, and taken over when it was seen unchanged for so long. Default 30 s. */
@@ -63,6 +64,7 @@ export async function withNameLock<R>(
   const fileName = lockFileName(name);
   const path = join(resolve(dir), fileName);
   const mutexPath = join(resolve(dir), mutexName(fileName));
+  const telemetry = observeWait(path);
   const waiting = waitAtMost(maxWaitMs, signal);
   const held: (() => void)[] = [];
   try {
@@ -74,10 +76,13 @@ export async function withNameLock<R>(
     held.push(() => file.release());
     waiting.signal.throwIfAborted();
     waiting.end();
+    telemetry?.set("tussock.lock.took_over", file.tookOver);
+    telemetry?.end();
     return await fn({ path, lost: file.lost, verify: () => file.verify() });
   } catch (error) {
-    if (error !== waiting.timeout) throw error;
-    throw new NameLockTimeoutError(path, maxWaitMs, readHolder(path));
+    const reason = error === waiting.timeout ? new NameLockTimeoutError(path, maxWaitMs, readHolder(path)) : error;
+    telemetry?.fail(reason);
+    throw reason;
   } finally {
     waiting.end();
     giveBack(held);

@@ -12,7 +12,7 @@ export interface OperationKind {
   start(parent?: Operation | SpanContext | null): Operation | null;
 }
 
-/** A call under way. End it exactly once, by `end` or `fail`. */
+/** A call under way, until the first `end` or `fail`; what comes after that is ignored. */
 export interface Operation {
   set(name: string, value: AttributeValue): void;
   /** Runs `fn` with the span of this operation active, so that spans started inside are its children. */
@@ -46,6 +46,7 @@ class TimedOperation implements Operation {
   readonly #duration: ApiHistogram | null;
   readonly #dimensions: readonly string[];
   readonly #attributes: Attributes = {};
+  #ended = false;
 
   constructor(span: Span | null, duration: ApiHistogram | null, dimensions: readonly string[]) {
     this.span = span;
@@ -67,17 +68,18 @@ class TimedOperation implements Operation {
   }
 
   end(): void {
-    this.#record();
-    this.span?.end();
+    if (this.#record()) this.span?.end();
   }
 
   fail(error: unknown): void {
-    this.#attributes["error.type"] = errorType(error);
-    this.#record();
-    this.span?.fail(error);
+    if (!this.#ended) this.#attributes["error.type"] = errorType(error);
+    if (this.#record()) this.span?.fail(error);
   }
 
-  #record(): void {
+  #record(): boolean {
+    if (this.#ended) return false;
+    this.#ended = true;
     this.#duration?.record((performance.now() - this.#startedAt) / 1000, this.#attributes);
+    return true;
   }
 }
