@@ -184,7 +184,7 @@ function forward(base: StoredRow, item: Next): Next {
 }
 
 /** The source's items; an abort ends the waiting for the next one at once, and tells the source to stop. */
-async function* untilAborted<T>(
+export async function* untilAborted<T>(
   source: AsyncIterable<T>,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<T, undefined> {

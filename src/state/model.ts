@@ -3,6 +3,7 @@
  * mirror and run reaping share. Types only; every time is epoch milliseconds.
  */
 import type { AbortOptions } from "../abort.ts";
+import type { ProcessIdentity, Verdict } from "../process-identity.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 
 /** The terminal state that every lifecycle has: a record that was imported, and whose source is gone. */
@@ -276,22 +277,16 @@ export interface ControlPlaneStore extends AsyncDisposable {
 
 // ── runs and their reaping ──────────────────────────────────────────────────────────────────────────
 
-/** Who runs it: what of a process identity the record knows. Structurally a `Partial<ProcessIdentity>`. */
-export interface RunOwner {
-  instanceId?: string;
-  bootId?: string;
-  pidNamespace?: string;
-  pid?: number;
-  startTime?: string;
-  machineId?: string;
-  hostname?: string;
-}
+/** Who runs it: what of a process identity the record knows. */
+export type RunOwner = Partial<ProcessIdentity>;
 
 export interface RunRecord {
   id: string;
   owner: RunOwner;
   /** The last heartbeat that the owner wrote, when it writes any. */
   heartbeatAt?: number;
+  /** Where the source has one: what `end` compares. */
+  revision?: number;
 }
 
 /** The runs to look after: swamp's own tracker, or `runsOf(stateIndex)`. */
@@ -301,9 +296,9 @@ export interface RunSource {
   end(id: string, from: RunRecord, reason: string): Promise<boolean>;
 }
 
-export type Verdict = "alive" | "dead" | "unknown";
-
 export interface ReapReport {
   reaped: RunRecord[];
   kept: { run: RunRecord; verdict: Verdict; why: string }[];
+  /** True when the signal ended it after the first run was ended: the lists say what was done. */
+  aborted?: true;
 }
