@@ -1,4 +1,4 @@
-/** Definitions: the type/name index and the repository over it. */
+/** `tussock/definitions`: the type/name index and the repository over it. */
 export type {
   DefinitionEntry,
   DefinitionKeys,
@@ -18,3 +18,16 @@ export type {
   SweepProgress,
 } from "./model.ts";
 export { openDefinitionIndex } from "./open.ts";
+export {
+  createDefinitionRepository,
+  type DefinitionChange,
+  type DefinitionCodec,
+  type DefinitionIdentity,
+  type DefinitionRepository,
+  type DefinitionRepositoryOptions,
+  normalizeType,
+  noticeChanges,
+  type Resolved,
+  type ResolveOptions,
+  type TypeRef,
+} from "./repository.ts";

@@ -389,8 +389,10 @@ export class LiveIndex implements DefinitionIndex, IndexInternals {
   #throwRejected(state: TypeState, roots: readonly number[], name: string): void {
     if (this.#rejected.size === 0) return;
     for (const root of roots) {
-      const rejected = this.#rejected.get(`${this.#tree.dirOf(state, root)}/${name}.yaml`);
-      if (rejected !== undefined) throw new DefinitionProblemError(rejected.problem);
+      const path = `${this.#tree.dirOf(state, root)}/${name}.yaml`;
+      const rejected = this.#rejected.get(path);
+      if (rejected !== undefined && this.#stillRejected(path, rejected))
+        throw new DefinitionProblemError(rejected.problem);
     }
   }
 
