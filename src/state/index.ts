@@ -1,4 +1,5 @@
 /** Records with a life: leases, pending dispatches, workers, runs, and any other. */
+export { type ControlPlaneOptions, openControlPlaneStore } from "./control-plane.ts";
 export {
   defineLifecycle,
   type Lifecycle,
@@ -13,3 +14,5 @@ export {
 } from "./lifecycle.ts";
 export type * from "./model.ts";
 export { type LeaseIndex, openLeaseIndex, openStateIndex, type StateIndexOptions, type StepLease } from "./open.ts";
+export { type ReapOptions, reapRuns } from "./reap-runs.ts";
+export { type RunsOfOptions, runsOf } from "./runs-of.ts";
