@@ -3,13 +3,13 @@ import { basename, join } from "node:path";
 import type { PendingDispatchState, StepLeaseState, WorkerState } from "../state/lifecycle.ts";
 import { DANGLING } from "../state/lifecycle.ts";
 import type { ImportItem, ImportProblem, ImportRecord } from "../state/model.ts";
+import type { StepLease } from "../state/open.ts";
 import { listNames, readItem } from "./artifact-item.ts";
 import {
   type ArtifactKind,
   type PendingDispatch,
   pendingDispatchArtifacts,
   recordOf,
-  type StepLease,
   stepLeaseArtifacts,
   type WorkerStatus,
   workerArtifacts,

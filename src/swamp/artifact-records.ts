@@ -10,29 +10,11 @@ import {
   workerLifecycle,
 } from "../state/lifecycle.ts";
 import type { ImportRecord, StateRecord } from "../state/model.ts";
+import type { StepLease } from "../state/open.ts";
 import { isRecord, timeOf } from "./artifact-metadata.ts";
 import type { Artifact } from "./artifact-scan.ts";
 
-/** What swamp keeps of a step's lease, besides its state. More fields are kept as they are. */
-export interface StepLease {
-  leaseId?: string;
-  dispatchId?: string;
-  workerName?: string;
-  modelType?: string;
-  modelId?: string;
-  methodName?: string;
-  workflowName?: string;
-  jobName?: string;
-  stepName?: string;
-  hasWrites?: boolean;
-  /** ISO. */
-  createdAt?: string;
-  /** ISO. */
-  endedAt?: string;
-  error?: string;
-  [field: string]: unknown;
-}
-
+/** What swamp keeps of a dispatch that waits, besides its state. More fields are kept as they are. */
 export interface PendingDispatch {
   queueId?: string;
   dispatchId?: string;
@@ -45,6 +27,7 @@ export interface PendingDispatch {
   [field: string]: unknown;
 }
 
+/** What swamp keeps of a worker, besides its state. */
 export interface WorkerStatus {
   name?: string;
   instanceUuid?: string;

@@ -4,11 +4,11 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { uuid, writeArtifact } from "../../examples/support/artifacts.ts";
 import { UnsafePathError } from "../../src/errors.ts";
-import type { StateRecord, StateTransition } from "../../src/state/model.ts";
+import type { StateRecord, StateTransition, StepLease } from "../../src/state/index.ts";
 import { leasesFromArtifacts } from "../../src/swamp/artifact-import.ts";
 import { readItem } from "../../src/swamp/artifact-item.ts";
 import { artifactMirror } from "../../src/swamp/artifact-mirror.ts";
-import { type StepLease, stepLeaseArtifacts } from "../../src/swamp/artifact-records.ts";
+import { stepLeaseArtifacts } from "../../src/swamp/artifact-records.ts";
 import { collect } from "../support/collect.ts";
 import { spawnChild, tempDir } from "../support/spawn.ts";
 
