@@ -5,7 +5,7 @@
  * reads lock files from within the process takes them away (Linux fcntl(2)). SQLite guards against its own descriptors,
  * nobody against foreign ones; so this mechanism is reported as degraded, and nothing in the library opens a lock file.
  */
-import { closeSync, openSync, statSync } from "node:fs";
+import { closeSync, openSync, readdirSync, statSync } from "node:fs";
 import type { DatabaseSync } from "node:sqlite";
 
 /** Keeps the handles: a collected one would close its file and lose the lock in silence. */
@@ -25,11 +25,11 @@ export function sqliteLockFile(path: string): DatabaseSync | null {
       if (isBusy(error)) return null;
       throw error;
     }
-    if (before !== null && identify(path) === before) {
+    if (before !== null && identify(path) === before && isOpenHere(before)) {
       held.add(database);
       return database;
     }
-    database.close(); // The path named another file before or after: what we locked may be nobody's.
+    database.close(); // The path names another file by now: what we locked is nobody's.
   }
 }
 
@@ -49,6 +49,18 @@ export function probeSqliteLock(path: string): "held" | "free" | "absent" {
 function identify(path: string): string | null {
   const stat = statSync(path, { bigint: true, throwIfNoEntry: false });
   return stat === undefined ? null : `${stat.dev}:${stat.ino}`;
+}
+
+/**
+ * Whether this process has the file open that the path names: SQLite does not tell which one it has opened, and the
+ * inode number of a removed file is soon given to a new one. Asked of `/proc`; true where there is none.
+ */
+function isOpenHere(file: string): boolean {
+  try {
+    return readdirSync("/proc/self/fd").some((fd) => identify(`/proc/self/fd/${fd}`) === file);
+  } catch {
+    return true;
+  }
 }
 
 /** A descriptor of a file that was not there before can be closed: nobody of this process holds it yet. */

@@ -136,6 +136,14 @@ test("a second PID namespace is kept out", async (context) => {
   expect(probeFileLock(path)).toBe("held");
 });
 
+test("processes that unlink the file while they hold it never hold it two at a time", async () => {
+  const path = lockPath();
+  const processes = await Promise.all([locker(), locker(), locker({ ffi: false })]);
+  for (const answer of await Promise.all(processes.map((child) => ask(child, `churn ${path}`)))) {
+    expect(answer).toBe("churned");
+  }
+});
+
 test("a program that the holder started does not keep the lock after it", async () => {
   const path = lockPath();
   const child = await locker();

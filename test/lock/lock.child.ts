@@ -1,5 +1,6 @@
-/** Holds locks at the command of a test: `try PATH`, `acquire PATH`, `probe PATH`, `release`, `sleeper` on stdin, one answer a line. */
+/** Holds locks at the command of a test: `try PATH`, `acquire PATH`, `probe PATH`, `release`, `sleeper`, `churn PATH` on stdin, one answer a line. */
 import { spawn } from "node:child_process";
+import { closeSync, openSync, rmSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { acquireFileLock, type FileLock, probeFileLock, tryFileLock } from "../../src/lock/file-lock.ts";
 
@@ -19,6 +20,18 @@ for await (const line of createInterface({ input: process.stdin })) {
   } else if (command === "probe-forever") {
     console.log("probing");
     for (;;) for (let i = 0; i < 1000; i++) probeFileLock(path);
+  } else if (command === "churn") {
+    // As whoever removes a temporary slot does: unlink while locked, then release.
+    for (let taken = 0; taken < 500; ) {
+      const mine = tryFileLock(path);
+      if (mine === null) continue;
+      closeSync(openSync(`${path}.inside`, "wx")); // Throws when another one is inside.
+      rmSync(`${path}.inside`);
+      rmSync(path);
+      mine.release();
+      taken++;
+    }
+    console.log("churned");
   } else if (command === "release") {
     lock?.release();
     console.log("released");

@@ -1,6 +1,15 @@
 import { createHash } from "node:crypto";
 import { getEventListeners } from "node:events";
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterEach, describe, expect, test, vi } from "vitest";
@@ -42,6 +51,11 @@ function putSwampFile(dir: string, name: string, text = swampFile()): string {
   writeFileSync(`${path}.tmp`, text);
   renameSync(`${path}.tmp`, path);
   return path;
+}
+
+function putBackCopy(path: string): void {
+  copyFileSync(path, `${path}.tmp`);
+  renameSync(`${path}.tmp`, path);
 }
 
 /** All that may stay: the mutexes and the kept drafts. */
@@ -304,6 +318,22 @@ describe("a holder", () => {
       { ttlMs: 60 },
     );
     expect(leftOver(dir)).toEqual([]);
+  });
+
+  test.each<[string, (path: string) => void]>([
+    ["renamed over it", (path) => putSwampFile(join(path, ".."), "web")],
+    ["overwrote it in place", (path) => writeFileSync(path, swampFile())],
+    ["put back a copy of it", putBackCopy],
+    ["removed it", (path) => rmSync(path)],
+    ["cut it off", (path) => writeFileSync(path, "")],
+  ])("is told at once that somebody %s", async (_, take) => {
+    const dir = lockDir();
+    await withNameLock(dir, "web", async (lock) => {
+      lock.verify();
+      take(lock.path);
+      expect(() => lock.verify()).toThrow(NameLockLostError);
+      expect(lock.lost.aborted).toBe(true);
+    });
   });
 
   test("never writes into the file of whoever took over", async () => {
