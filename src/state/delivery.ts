@@ -78,10 +78,7 @@ export class MirrorDelivery<D, S extends string> {
       this.lastError = String(error);
       return ASK_AGAIN_MS;
     }
-    if (this.#failing.size === 0) {
-      this.lastError = null;
-      return Number.POSITIVE_INFINITY;
-    }
+    if (this.#failing.size === 0) return Number.POSITIVE_INFINITY;
     const next = Math.min(...[...this.#failing.values()].map(({ until }) => until));
     return Math.max(1, next - performance.now());
   }
@@ -112,6 +109,7 @@ export class MirrorDelivery<D, S extends string> {
         done.push(change.seq);
       }
       this.#failing.delete(rec);
+      if (this.#failing.size === 0) this.lastError = null;
     } catch (error) {
       const pauseMs = Math.min(failing === undefined ? FIRST_PAUSE_MS : failing.pauseMs * 2, LONGEST_PAUSE_MS);
       this.#failing.set(rec, { pauseMs, until: performance.now() + pauseMs });

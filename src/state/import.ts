@@ -101,7 +101,7 @@ class Importer<D, S extends string> {
   async commit(batch: Batch): Promise<void> {
     const { store } = this.#kit;
     const scope = this.#kit.scope(this.#signal);
-    const mark = batch.watermark === null ? {} : { mark: { name: this.#name, watermark: batch.watermark } };
+    const mark = { name: this.#name, watermark: batch.watermark };
     let items = [...batch.items.values()];
     do {
       const changes: RowChange[] = [];
@@ -110,8 +110,7 @@ class Importer<D, S extends string> {
         const change = await this.#decide(item, scope);
         if (change !== null) changes.push(change);
       }
-      if (changes.length === 0 && batch.watermark === null) break;
-      const done = await store.write(changes, { epoch: null, ...mark }, scope);
+      const done = await store.write(changes, { epoch: null, mark }, scope);
       items = [];
       for (const [at, change] of changes.entries()) {
         if (done[at]) this.#count(change);

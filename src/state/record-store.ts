@@ -26,8 +26,11 @@ export interface RowChange {
 export interface WriteOptions {
   /** The epoch that the rows were made in; null where it does not matter. */
   readonly epoch: number | null;
-  /** Stored together with the changes, when all of them were applied. */
-  readonly mark?: { readonly name: string; readonly watermark: string };
+  /**
+   * Stored together with the changes, when all of them were applied; a watermark of null leaves the one that is there. From
+   * an index's first mark on, what is pruned there leaves a tombstone.
+   */
+  readonly mark?: { readonly name: string; readonly watermark: string | null };
 }
 
 /** Of a record that was pruned: how it was. */

@@ -23,8 +23,8 @@ export interface WriteBody {
   /** The epoch that the rows were made in; null where that does not matter. */
   readonly epoch: number | null;
   readonly changes: readonly Change[];
-  /** Stored with the changes when all of them were applied. */
-  readonly mark?: { readonly name: string; readonly watermark: string };
+  /** Stored with the changes when all of them were applied; null leaves the watermark that is there. */
+  readonly mark?: { readonly name: string; readonly watermark: string | null };
 }
 
 export interface RegisterBody {

@@ -81,7 +81,7 @@ export class Reader {
   watermark(index: number, name: string): string | null {
     const row = this.#statements.one(sql.MARK, index, name);
     if (row === undefined) return null;
-    const watermark = row["watermark"] as string;
+    const watermark = row["watermark"] as string | null;
     assertSum(`the watermark of import "${name}"`, sumOf(index, name, watermark), row["sum"]);
     return watermark;
   }

@@ -108,11 +108,11 @@ export const MIGRATIONS: readonly string[] = [
   CREATE INDEX outbox_order ON outbox (idx, seq);
   CREATE INDEX outbox_record ON outbox (idx, rec, seq);
 
-  -- How far each import has come.
+  -- How far each import has come; NULL when its source has never said.
   CREATE TABLE import_mark (
     idx        INTEGER NOT NULL,
     name       TEXT NOT NULL,
-    watermark  TEXT NOT NULL,
+    watermark  TEXT,
     sum        INTEGER NOT NULL,
     PRIMARY KEY (idx, name)
   ) STRICT, WITHOUT ROWID;

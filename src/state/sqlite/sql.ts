@@ -101,8 +101,9 @@ export const CLEAR_OUTBOX = "DELETE FROM outbox WHERE idx = ?";
 // ── imports ─────────────────────────────────────────────────────────────────────────────────────────
 
 export const MARK = "SELECT watermark, sum FROM import_mark WHERE idx = ? AND name = ?";
+/** A mark that is NULL leaves the one that is there. */
 export const SET_MARK =
-  "INSERT INTO import_mark (idx, name, watermark, sum) VALUES (?, ?, ?, ?) ON CONFLICT (idx, name) DO UPDATE SET watermark = excluded.watermark, sum = excluded.sum";
+  "INSERT INTO import_mark (idx, name, watermark, sum) VALUES (?, ?, ?, ?) ON CONFLICT (idx, name) DO UPDATE SET watermark = excluded.watermark, sum = excluded.sum WHERE excluded.watermark IS NOT NULL";
 
 // ── inspection ──────────────────────────────────────────────────────────────────────────────────────
 

@@ -13,7 +13,7 @@ import type { WriterHost } from "./thread.ts";
 /** Requests with the writer at a time; more wait here. */
 export const SLOTS = 4_096;
 /** So many are sent without waiting for the turn to end: the writer begins while the caller still prepares the rest. */
-const SEND_AT = 8;
+const SEND_AT = 32;
 
 /** The longest delay of a timer. */
 const LONGEST_TIMER_MS = 2_147_483_647;

@@ -1,0 +1,13 @@
+/** What the tests of the state room share. */
+
+/** The same function with the writer on the calling thread. */
+export function inline<A extends unknown[], R>(open: (...args: A) => Promise<R>): (...args: A) => Promise<R> {
+  return async (...args) => {
+    process.env["TUSSOCK_NO_WORKERS"] = "1";
+    try {
+      return await open(...args);
+    } finally {
+      delete process.env["TUSSOCK_NO_WORKERS"];
+    }
+  };
+}
