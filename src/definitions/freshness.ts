@@ -9,6 +9,7 @@ import { readStamp, STAMP_BYTES, sameStamp } from "../scan/stamp.ts";
 import { applyOne, emptyApplyResult } from "./apply.ts";
 import type { AppliedPlace, ApplyResult, IndexEngine } from "./engine.ts";
 import { fileKey, relativePath } from "./keys.ts";
+import { observeSweep, sweepEnded } from "./observe.ts";
 import { FILE_STAMP_AT } from "./records.ts";
 import type { DefinitionStore } from "./store.ts";
 import type { SweepResult } from "./sweep.ts";
@@ -41,6 +42,7 @@ export class Freshness {
   observations = 0;
   filesRead = 0;
   directoriesListed = 0;
+  eventsDrained = 0;
   lastSweep: { at: number; files: number; elapsedMs: number } | null = null;
   /** Types have to be swept; whoever asks for them waits for it, the others can be swept meanwhile. */
   onSweepNeeded: (() => void) | null = null;
@@ -67,7 +69,7 @@ export class Freshness {
   /** Takes note of everything that has happened up to now. Synchronous: what follows in the same turn is as of now. */
   observe(): void {
     this.observations++;
-    this.#tree.drain();
+    this.eventsDrained += Math.max(0, this.#tree.drain());
     for (const root of this.#tree.roots) if (root.mustBeLookedAt) this.#lookAt(root.index);
     if (this.#tree.hasChanged) {
       this.#tree.hasChanged = false;
@@ -183,6 +185,24 @@ export class Freshness {
   // ── sweeps ──────────────────────────────────────────────────────────────────────────────────────
 
   async #sweep(state: TypeState): Promise<void> {
+    const telemetry = observeSweep(state.type, () => this.#isKnown(state));
+    try {
+      const result = await this.#sweepOnce(state);
+      if (telemetry !== null) sweepEnded(telemetry, result);
+    } catch (error) {
+      telemetry?.fail(error);
+      throw error;
+    }
+  }
+
+  #isKnown({ type }: TypeState): boolean {
+    const prefix = type === "" ? "" : `${type}/`;
+    return this.#tree.roots.some(
+      (root) => this.#store.filesUnder(root.index, prefix, { limit: 1, nested: false }).length > 0,
+    );
+  }
+
+  async #sweepOnce(state: TypeState): Promise<SweepResult> {
     const started = performance.now();
     const engine = await this.#engine();
     await this.flush();
@@ -209,6 +229,7 @@ export class Freshness {
     const elapsedMs = performance.now() - started;
     this.lastSweep = { at: Date.now(), files: result.files, elapsedMs };
     for (const listener of this.#listeners) listener.swept(result);
+    return result;
   }
 
   /** A root may have become a link, or another directory, while it was first looked at. */

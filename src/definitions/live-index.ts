@@ -21,6 +21,7 @@ import type {
   RefreshReport,
   SweepProgress,
 } from "./model.ts";
+import { type LookupTelemetry, observeLookup, type WorkDone } from "./observe.ts";
 import { candidatesIn, PackedCandidate, placesIn, unpackFile } from "./records.ts";
 import { copyOf, type DefinitionStore } from "./store.ts";
 import { baseOf, isTypePath, parentOf, type TypeState } from "./type-state.ts";
@@ -95,14 +96,26 @@ export class LiveIndex implements DefinitionIndex, IndexInternals {
   }
 
   select<R>(query: Query, accept: (candidate: Candidate) => R | undefined, o?: AbortOptions): Promise<R | null> {
+    const telemetry = observeLookup(query, this.#workDone);
     try {
       this.#check(query, o);
       const answer = this.#attempt(query, accept);
-      return answer === NOT_READY ? this.#selectSlowly(query, accept, o ?? {}) : Promise.resolve(answer);
+      if (answer === NOT_READY) {
+        const slowly = () => this.#selectSlowly(query, accept, o ?? {}, telemetry);
+        return telemetry === null ? slowly() : telemetry.during(slowly);
+      }
+      telemetry?.answered(answer);
+      return Promise.resolve(answer);
     } catch (error) {
+      telemetry?.fail(error);
       return Promise.reject(error);
     }
   }
+
+  readonly #workDone = (): WorkDone => {
+    const { filesRead, directoriesListed, eventsDrained } = this.#freshness;
+    return { filesRead, directoriesListed, eventsDrained, rereads: this.#lookups.reread };
+  };
 
   #check(query: Query, o: AbortOptions | undefined): void {
     if (this.#closing !== null) throw new ClosedError("the definition index");
@@ -116,10 +129,13 @@ export class LiveIndex implements DefinitionIndex, IndexInternals {
     query: Query,
     accept: (candidate: Candidate) => R | undefined,
     o: AbortOptions,
+    telemetry: LookupTelemetry | null,
   ): Promise<R | null> {
     for (;;) {
+      telemetry?.via("direct");
       const direct = this.#selectDirectly(query, accept);
       if (direct !== NOT_READY) return direct;
+      telemetry?.via("waiting");
       await this.#freshness.wait(query.type, o);
       if (query.type === null) await this.#freshness.flush();
       if (this.#closing !== null) throw new ClosedError("the definition index");

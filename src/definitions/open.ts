@@ -14,6 +14,7 @@ import { Freshness } from "./freshness.ts";
 import { InlineEngine } from "./inline-engine.ts";
 import { LiveIndex } from "./live-index.ts";
 import { type DefinitionIndex, type DefinitionIndexOptions, type DefinitionRoot, exposeInternals } from "./model.ts";
+import { observeIndex } from "./observe.ts";
 import { RootState } from "./root-state.ts";
 import { DefinitionStore } from "./store.ts";
 import { TypeTree } from "./type-tree.ts";
@@ -117,11 +118,13 @@ function assemble(
     slot: environment.slot,
     fileSize: () => sizeOf(join(environment.path, "data.mdb")),
     release: async () => {
+      stopObserving();
       await (await hints)?.close();
       if (engine !== null) await (await engine).close();
       await environment.close();
     },
   });
+  const stopObserving = observeIndex(index);
   const unseen = options.watch === false ? [] : roots.filter((root) => queue === null || root.unwatchable !== null);
   const dirs = unseen.map(({ dir }) => dir);
   const hints = dirs.length === 0 ? null : platform.openHints(dirs, (path) => index.noteWritten([path]));

@@ -7,6 +7,7 @@ import type { DefinitionEntry } from "../scan/model.ts";
 import { type Found, type RepositoryContext, select, typeOfEntry } from "./context.ts";
 import { holderOf } from "./holders.ts";
 import { withName } from "./locks.ts";
+import { type CreationTelemetry, observeCreation } from "./observe.ts";
 import { conflict } from "./placement.ts";
 import { type Manuscript, prepare } from "./prepare.ts";
 import { storeNew, untilSettled } from "./save.ts";
@@ -47,8 +48,14 @@ export async function resolveOrCreate<T>(
   // Refused before anybody waits for it, and before anything is created.
   writableType(type);
   assertWritableName(name);
-  const creation = { context, type, name, create, lookUp, signal };
-  // Those who wait in this process need not each take the lock's files to learn that there is nothing left to do.
+  const telemetry = observeCreation(normalizeType(type), name);
+  const creation = { context, type, name, create, lookUp, signal, telemetry };
+  return telemetry === null ? createInLine(creation) : telemetry.during(() => createInLine(creation));
+}
+
+/** Those who wait in this process need not each take the lock's files to learn that there is nothing left to do. */
+async function createInLine<T>(creation: Creation<T>): Promise<Resolved<T>> {
+  const { context, name, lookUp, signal } = creation;
   const leaveLine = await enterLine(`resolve\0${context.lockDir}\0${name}`, signal);
   try {
     return (await lookUp()) ?? (await createUnderLock(creation));
@@ -64,16 +71,22 @@ interface Creation<T> {
   create: (signal: AbortSignal) => T | Promise<T>;
   lookUp: () => Promise<Resolved<T> | null>;
   signal: AbortSignal | undefined;
+  telemetry: CreationTelemetry | null;
 }
 
 async function createUnderLock<T>(creation: Creation<T>): Promise<Resolved<T>> {
-  const { context, name, lookUp, signal } = creation;
+  const { context, name, lookUp, signal, telemetry } = creation;
   let made: Made<T> | null = null;
   const run = async (held: NameLock): Promise<Resolved<T>> => {
+    telemetry?.did("lock_wait");
     const found = await lookUp();
+    telemetry?.did("recheck");
     if (found !== null) return found;
     made ??= await make(creation);
-    return saveMade(creation, made, held);
+    telemetry?.did("create");
+    const saved = await saveMade(creation, made, held);
+    telemetry?.did("save");
+    return saved;
   };
   for (;;) {
     try {

@@ -9,7 +9,13 @@
  *     telemetry?.set("tussock.outcome", "hit");
  *     telemetry?.end();
  */
-export { counter, durations, type Gauge, gauge, histogram, type Instrument, metering } from "./metrics.ts";
+export { counter, durations, type Gauge, gauge, histogram, type Instrument } from "./metrics.ts";
 export { type Operation, type OperationKind, operation } from "./operation.ts";
-export type { Attributes, AttributeValue, ObservableResult, SpanContext } from "./registry.ts";
+export {
+  type Attributes,
+  type AttributeValue,
+  isObserved,
+  type ObservableResult,
+  type SpanContext,
+} from "./registry.ts";
 export { type Parent, type Span, startSpan } from "./span.ts";

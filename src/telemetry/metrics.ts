@@ -48,11 +48,6 @@ export function gauge(name: string, options: InstrumentOptions): Gauge {
   return new LazyGauge(name, options);
 }
 
-/** True when points are being collected; also the moment at which gauges join an SDK that was registered late. */
-export function metering(): boolean {
-  return currentMeter() !== null;
-}
-
 interface Source {
   readonly owner: WeakRef<object>;
   readonly read: (owner: object, result: ObservableResult) => void;

@@ -84,5 +84,11 @@ export function registry(): Registry | undefined {
   return (globalThis as { [REGISTRY]?: Registry })[REGISTRY];
 }
 
+/** Whether anybody collects spans or metrics. */
+export function isObserved(): boolean {
+  const registered = registry();
+  return registered?.trace !== undefined || registered?.metrics !== undefined;
+}
+
 /** The name and version under which all spans and instruments of this library appear. */
 export const SCOPE = "tussock";
