@@ -12,18 +12,10 @@ const TYPE_ID_BYTES = 4;
 
 /** `name` (or id) and the number of its type. NUL, which neither may hold, ends the name, so that all types of one name are a range. */
 export function nameKey(name: string, typeId: number): Buffer {
-  if (name.length * 3 <= LONGEST_TEXT) {
-    const key = Buffer.allocUnsafe(name.length * 3 + 1 + TYPE_ID_BYTES);
-    const end = key.write(name, 0, "utf8");
-    key[end] = 0;
-    key.writeUInt32BE(typeId, end + 1);
-    return key.subarray(0, end + 1 + TYPE_ID_BYTES);
-  }
-  const text = shortened(Buffer.from(name, "utf8"));
-  const key = Buffer.allocUnsafe(text.length + 1 + TYPE_ID_BYTES);
-  text.copy(key);
-  key[text.length] = 0;
-  key.writeUInt32BE(typeId, text.length + 1);
+  const key = textKey(name, 0, 1 + TYPE_ID_BYTES);
+  const end = key.length - 1 - TYPE_ID_BYTES;
+  key[end] = 0;
+  key.writeUInt32BE(typeId, end + 1);
   return key;
 }
 
@@ -45,10 +37,8 @@ export function relativePath(type: string, filename: string): string {
 
 /** Keys of one root sort in the byte order of their paths. */
 export function fileKey(root: number, relative: string): Buffer {
-  const text = shortened(Buffer.from(relative, "utf8"));
-  const key = Buffer.allocUnsafe(1 + text.length);
+  const key = textKey(relative, 1, 0);
   key[0] = root;
-  text.copy(key, 1);
   return key;
 }
 
@@ -63,7 +53,19 @@ export function filePrefix(root: number, relative: string): Buffer {
   return Buffer.concat([Buffer.of(root), text]);
 }
 
+/** A key with `text`, shortened where it must be, and room before and behind it. */
+function textKey(text: string, before: number, behind: number): Buffer {
+  if (text.length * 3 <= LONGEST_TEXT) {
+    const key = Buffer.allocUnsafe(before + text.length * 3 + behind);
+    return key.subarray(0, before + key.write(text, before, "utf8") + behind);
+  }
+  const bytes = Buffer.from(text, "utf8");
+  const kept = bytes.length <= LONGEST_TEXT ? bytes : shortened(bytes);
+  const key = Buffer.allocUnsafe(before + kept.length + behind);
+  kept.copy(key, before);
+  return key;
+}
+
 function shortened(text: Buffer): Buffer {
-  if (text.length <= LONGEST_TEXT) return text;
   return Buffer.concat([text.subarray(0, LONG_TEXT_KEPT), createHash("sha256").update(text).digest()]);
 }

@@ -154,14 +154,8 @@ export function packCandidate(file: FileRecord): Buffer {
   const document = entry?.documentJson ?? "";
   const id = entry?.id ?? "";
   const name = entry?.name ?? nameCalledBy(file.filename);
-  const bytes = Buffer.allocUnsafe(
-    CANDIDATE_HEADER +
-      Buffer.byteLength(file.filename) +
-      Buffer.byteLength(id) +
-      Buffer.byteLength(name) +
-      Buffer.byteLength(declared) +
-      Buffer.byteLength(document),
-  );
+  const most = file.filename.length + id.length + name.length + declared.length + document.length;
+  const bytes = Buffer.allocUnsafe(CANDIDATE_HEADER + 3 * most);
   bytes[0] = file.root;
   bytes[1] =
     (file.symlink ? SYMLINK : 0) |
@@ -182,7 +176,7 @@ export function packCandidate(file: FileRecord): Buffer {
   bytes.writeUInt32LE(write(name), 8);
   bytes.writeUInt32LE(write(declared), 12);
   bytes.writeUInt32LE(write(document), 16);
-  return bytes;
+  return bytes.subarray(0, at);
 }
 
 /** The name that `{name}.yaml` is called after. */
@@ -212,13 +206,44 @@ export interface IdPlace {
   id: string;
 }
 
+/** Each: root (1), lengths of filename (2), name (4) and id (4), then the three. */
+const PLACE_HEADER = 11;
+
 export function packPlaces(places: readonly IdPlace[]): Buffer {
-  return Buffer.from(JSON.stringify(places.map((p) => [p.root, p.filename, p.name, p.id])), "utf8");
+  let size = 0;
+  for (const { filename, name, id } of places) size += PLACE_HEADER + 3 * (filename.length + name.length + id.length);
+  const bytes = Buffer.allocUnsafe(size);
+  let at = 0;
+  for (const { root, filename, name, id } of places) {
+    const start = at;
+    bytes[start] = root;
+    at += PLACE_HEADER;
+    const filenameBytes = bytes.write(filename, at, "utf8");
+    const nameBytes = bytes.write(name, at + filenameBytes, "utf8");
+    const idBytes = bytes.write(id, at + filenameBytes + nameBytes, "utf8");
+    bytes.writeUInt16LE(filenameBytes, start + 1);
+    bytes.writeUInt32LE(nameBytes, start + 3);
+    bytes.writeUInt32LE(idBytes, start + 7);
+    at += filenameBytes + nameBytes + idBytes;
+  }
+  return bytes.subarray(0, at);
 }
 
 export function placesIn(value: Buffer): IdPlace[] {
-  const places = JSON.parse(value.toString("utf8")) as [number, string, string, string][];
-  return places.map(([root, filename, name, id]) => ({ root, filename, name, id }));
+  const places: IdPlace[] = [];
+  for (let at = 0; at < value.length; ) {
+    const nameAt = at + PLACE_HEADER + value.readUInt16LE(at + 1);
+    const idAt = nameAt + value.readUInt32LE(at + 3);
+    const end = idAt + value.readUInt32LE(at + 7);
+    places.push({
+      root: value[at] ?? 0,
+      filename: value.toString("utf8", at + PLACE_HEADER, nameAt),
+      name: value.toString("utf8", nameAt, idAt),
+      id: value.toString("utf8", idAt, end),
+    });
+    at = end;
+  }
+  return places;
 }
 
 // ── files ───────────────────────────────────────────────────────────────────────────────────────────
@@ -252,22 +277,20 @@ export type PackedFile =
 
 /** `longPath` is the path below the root where the key cannot hold it, else null. */
 export function packFile(file: FileRecord, longPath: string | null): Buffer {
-  const rest =
-    file.kind === "entry"
-      ? [file.id, file.name, longPath ?? ""]
-      : [file.message, `${file.line}:${file.column}`, longPath ?? ""];
-  const texts = rest.map((text) => Buffer.from(text, "utf8"));
-  const size = texts.reduce((sum, text) => sum + 4 + text.length, FILE_HEADER);
-  const bytes = Buffer.allocUnsafe(size);
+  const first = file.kind === "entry" ? file.id : file.message;
+  const second = file.kind === "entry" ? file.name : `${file.line}:${file.column}`;
+  const third = longPath ?? "";
+  const bytes = Buffer.allocUnsafe(FILE_HEADER + 12 + 3 * (first.length + second.length + third.length));
   bytes[0] = KINDS.indexOf(file.kind === "entry" ? "entry" : file.problemKind);
   bytes[1] = (file.symlink ? SYMLINK : 0) | (file.racy ? RACY : 0) | (longPath === null ? 0 : LONG_PATH);
   bytes.set(file.stamp, FILE_STAMP_AT);
   let at = FILE_HEADER;
-  for (const text of texts) {
-    at = bytes.writeUInt32LE(text.length, at);
-    at += text.copy(bytes, at);
+  for (const text of [first, second, third]) {
+    const written = bytes.write(text, at + 4, "utf8");
+    bytes.writeUInt32LE(written, at);
+    at += 4 + written;
   }
-  return bytes;
+  return bytes.subarray(0, at);
 }
 
 export function isRacyFile(value: Uint8Array): boolean {

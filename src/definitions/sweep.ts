@@ -5,6 +5,7 @@ import { listDirectory } from "../scan/list.ts";
 import { compareUtf8 } from "../scan/order.ts";
 import { isRacyStamp, readStamp, STAMP_BYTES, sameStamp, wallClockNs } from "../scan/stamp.ts";
 import { BulkLoad } from "./bulk-load.ts";
+import { readDirectory, type UnknownDirectory } from "./bulk-read.ts";
 import { fileKey, relativePath } from "./keys.ts";
 import { type CountChange, type FilePlace, reconcile } from "./reconcile.ts";
 import { FILE_STAMP_AT, type FileRecord, isRacyFile, isSymlinkFile } from "./records.ts";
@@ -159,6 +160,7 @@ async function sweepDirectory(
   const present = dir !== null && readStamp(dir, target.type === "", stamp, 0) === "directory";
   const listing = present ? listDirectory(dir) : "absent";
   const names = listing === "absent" ? [] : listing.files;
+  const special = new Set(listing === "absent" ? [] : listing.special);
   const listed: ListedDirectory = {
     stamp,
     racy: isRacyStamp(stamp, 0, listedAt),
@@ -204,12 +206,10 @@ async function sweepDirectory(
   if (old === null && dir !== null && names.length >= BULK_FILES) {
     await breather.pause();
     const load = new BulkLoad(store, target, isUnknown(store, target));
-    for (const filename of names) {
-      if (breather.due()) await breathe(breather, result, o);
-      readInto(load, { root, type: target.type, typeId: target.typeId, filename }, dir, options, result, listed);
-      if (load.isDue) load.commit();
-    }
-    load.commit();
+    const directory: UnknownDirectory = { dir, root, type: target.type, names, special };
+    listed.count = await readDirectory(directory, load, options, result, () =>
+      breather.due() ? breathe(breather, result, o) : null,
+    );
     at = names.length;
   }
   while (old !== null || at < names.length) {
@@ -243,42 +243,6 @@ async function breathe(breather: Breather, result: SweepResult, o: SweepOptions)
 function isUnknown(store: DefinitionStore, { type, dirs }: SweepTarget): boolean {
   const prefix = type === "" ? "" : `${type}/`;
   return dirs.every((_, root) => store.filesUnder(root, prefix, { limit: 1, nested: false }).length === 0);
-}
-
-/** Reads a file that the index does not know. */
-function readInto(
-  load: BulkLoad,
-  place: FilePlace,
-  dir: string,
-  options: ExamineOptions,
-  result: SweepResult,
-  listed: ListedDirectory,
-): void {
-  const { root, type, filename } = place;
-  result.files++;
-  try {
-    const examined = examineFile(`${dir}/${filename}`, options);
-    if (examined.kind === "absent") return;
-    if (examined.kind === "directory") {
-      result.symlinks.push({ root, filename });
-      return;
-    }
-    if (examined.kind === "deferred") {
-      result.deferred.push({ root, filename });
-      return;
-    }
-    load.add({ ...examined, root, type, filename });
-    result.read++;
-    if (examined.symlink) result.symlinks.push({ root, filename });
-    if (examined.kind === "problem") result.problems++;
-    else {
-      result.changed++;
-      listed.count++;
-    }
-  } catch (error) {
-    if (!(error instanceof DefinitionReadError)) throw error;
-    result.unreadable.push({ root, filename, path: error.path, errno: error.errno });
-  }
 }
 
 function badFilename(root: number, type: string, filename: string): FileRecord {
