@@ -336,6 +336,15 @@ describe("a holder", () => {
     });
   });
 
+  test("never writes into a file of its own that somebody took away", async () => {
+    const dir = lockDir();
+    const away = join(dir, "away");
+    await withNameLock(dir, "web", async (lock) => renameSync(lock.path, away));
+    const text = readFileSync(away, "utf8");
+    await withNameLock(dir, "web", async () => {});
+    expect(readFileSync(away, "utf8")).toBe(text);
+  });
+
   test("never writes into the file of whoever took over", async () => {
     const dir = lockDir();
     const theirs = swampFile({ holder: "bob@pod" });
@@ -349,7 +358,6 @@ describe("a holder", () => {
       { ttlMs: 60 },
     );
     expect(readFileSync(join(dir, "web.lock"), "utf8")).toBe(theirs);
-    await withNameLock(dir, "web", async () => {}); // And the draft that was ours has one name only.
   });
 });
 
