@@ -263,7 +263,9 @@ function faultOf(key: string, value: unknown): string | null {
   if (value === undefined) return `it has no "${key}"`;
   if (typeof value !== "string") return `its "${key}" is ${describe(value)}, not a string; quote it`;
   if (value === "") return `its "${key}" is empty`;
-  return value.includes("\0") ? `its "${key}" holds a NUL` : null;
+  if (value.includes("\0")) return `its "${key}" holds a NUL`;
+  // Half of a surrogate pair has no UTF-8: two such names could not be told apart on disk.
+  return value.isWellFormed() ? null : `its "${key}" holds half of a surrogate pair`;
 }
 
 function describe(value: unknown): string {

@@ -22,7 +22,7 @@ export class Results<T> {
   take(): Promise<IteratorResult<T, undefined>> {
     if (this.#taken < this.#found.length) {
       const value = this.#found[this.#taken++] as T;
-      if (this.#taken === this.#found.length) this.#forget();
+      if (this.#taken === this.#found.length) this.drop();
       this.onTaken();
       return Promise.resolve({ done: false, value });
     }
@@ -44,20 +44,15 @@ export class Results<T> {
 
   /** The next call of `take` rejects, and what is there is dropped. */
   fail(error: unknown): void {
-    this.#forget();
+    this.drop();
     const [first, ...others] = this.#asking.splice(0);
     this.#outcome = first === undefined ? { error } : "complete";
     first?.reject(error);
     for (const asking of others) asking.resolve(END);
   }
 
-  /** Drops what is there. */
-  discard(): void {
-    this.#forget();
-    this.close();
-  }
-
-  #forget(): void {
+  /** Forgets what is there. */
+  drop(): void {
     this.#found = [];
     this.#taken = 0;
   }

@@ -29,6 +29,8 @@ export interface RunOptions extends ExamineOptions {
   dir: string;
   recursive: boolean;
   workers: number;
+  /** Start the workers at once, not when there turn out to be many files. */
+  eager: boolean;
   signal: AbortSignal | undefined;
   onProgress: ((progress: ScanProgress) => void) | undefined;
 }
@@ -99,8 +101,9 @@ export class ScanRun {
 
   /** The caller wants no more. Settles when no work is left. */
   async stop(): Promise<void> {
+    this.results.drop();
     await this.#end(() => this.#telemetry?.end());
-    this.results.discard();
+    this.results.close();
   }
 
   #complete(): void {
@@ -113,6 +116,7 @@ export class ScanRun {
   }
 
   #fail(error: unknown): void {
+    if (this.#ended === null) this.results.drop();
     void this.#end(() => {
       this.#telemetry?.fail(error);
       this.results.fail(error);
@@ -151,7 +155,7 @@ export class ScanRun {
 
   async #do(job: Job): Promise<void> {
     await this.#roomForMore();
-    if (job.task.names === null && isLarge(job.task.dir)) await this.#startWorkers();
+    if (job.task.names === null && (this.#options.eager || isLarge(job.task.dir))) await this.#startWorkers();
     const result = await this.#read(job);
     if (this.#ended !== null) return;
     if ("chunks" in result) this.#acceptListing(job, result);
@@ -236,10 +240,10 @@ export class ScanRun {
   }
 
   async #tryWorkers(): Promise<void> {
-    const { workers, parse, ...rest } = this.#options;
+    const { workers, keys, maxFileBytes, boundary, documents, maxDocumentBytes, parse } = this.#options;
     if (workers === 0) return;
-    const { signal: _signal, onProgress: _onProgress, ...options } = rest;
-    const pool = new WorkerPool(workers, { ...options, deferParsing: parse !== undefined });
+    const deferParsing = parse !== undefined;
+    const pool = new WorkerPool(workers, { keys, maxFileBytes, boundary, documents, maxDocumentBytes, deferParsing });
     this.#pool = pool;
     if ((await pool.ready) && this.#ended === null) {
       this.#reader = pool;

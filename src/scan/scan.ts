@@ -11,7 +11,10 @@ export type { ScanProgress } from "./run.ts";
 export interface ScanOptions extends AbortOptions {
   /** Whether to enter sub-directories. Symbolic links to directories never are. Default: true. */
   recursive?: boolean;
-  /** Worker threads, each of which reads one file at a time. Default: 2 on Node, 1 on Deno. */
+  /**
+   * Worker threads, each of which reads one file at a time, started at once. Default: none up to about 5,000 files, which
+   * are read sooner than workers start; beyond, 2 on Node and 1 on Deno.
+   */
   concurrency?: number;
   /** Symbolic links that lead out of this directory are problems. Default: `dir`. */
   boundary?: string;
@@ -87,11 +90,15 @@ class Scan implements AsyncIterableIterator<ScanResult> {
 }
 
 function checked(dir: string, options: ScanOptions): RunOptions {
-  const { recursive = true, concurrency = defaultConcurrency(), content = "header", keys = DEFAULT_KEYS } = options;
+  const { concurrency } = options;
+  const { recursive = true, content = "header", keys = DEFAULT_KEYS } = options;
   const { maxFileBytes = DEFAULT_MAX_FILE_BYTES, boundary, parse, onProgress, signal } = options;
   if (!isPath(dir)) throw new InvalidArgumentError("dir", dir, "a path");
   if (boundary !== undefined && !isPath(boundary)) throw new InvalidArgumentError("boundary", boundary, "a path");
-  if (!Number.isInteger(concurrency) || concurrency < 1 || concurrency > MAX_CONCURRENCY) {
+  if (
+    concurrency !== undefined &&
+    !(Number.isInteger(concurrency) && concurrency >= 1 && concurrency <= MAX_CONCURRENCY)
+  ) {
     throw new InvalidArgumentError("concurrency", concurrency, `a whole number from 1 to ${MAX_CONCURRENCY}`);
   }
   if (!Number.isSafeInteger(maxFileBytes) || maxFileBytes < 1) {
@@ -108,7 +115,8 @@ function checked(dir: string, options: ScanOptions): RunOptions {
     dir: resolve(dir),
     boundary: boundary === undefined ? null : resolve(boundary),
     recursive,
-    workers: process.env["TUSSOCK_NO_WORKERS"] ? 0 : concurrency,
+    workers: process.env["TUSSOCK_NO_WORKERS"] ? 0 : (concurrency ?? defaultConcurrency()),
+    eager: concurrency !== undefined,
     keys: { id: keys.id, name: keys.name, type: keys.type },
     parse,
     maxFileBytes,

@@ -1,5 +1,6 @@
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { mkdirSync, readFileSync, realpathSync, renameSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { parse } from "yaml";
@@ -128,13 +129,30 @@ describe("what lies at a path", () => {
         message: "not a regular file",
       });
     }
-    // Had anybody opened it, this writer would not find it without a reader.
-    const shell = `exec 2>&1; python3 -c 'import os,sys
-try: os.open(sys.argv[1], os.O_WRONLY | os.O_NONBLOCK)
-except OSError as e: print(e.errno)' "$0"`;
-    expect(execFileSync("sh", ["-c", shell, fifo], { encoding: "utf8" }).trim()).toBe("6");
+  });
+
+  test("is not opened when it is a FIFO: a writer that waits for a reader goes on waiting", async () => {
+    const fifo = join(tempDir(), "fifo.yaml");
+    execFileSync("mkfifo", [fifo]);
+    const writer = spawn("sh", ["-c", 'echo "id: a-1" > "$0"', fifo], { stdio: "ignore" });
+    const exit = new Promise((resolve) => writer.once("exit", resolve));
+    // Until it hangs in open(2), where the system tells.
+    for (let i = 0; i < 100 && !/wait_for_partner|fifo_open/.test(wchan(writer.pid!)); i++) {
+      await new Promise((resolve) => setTimeout(resolve, 2));
+    }
+    examineFile(fifo, options);
+    expect(await readFile(fifo, "utf8")).toBe("id: a-1\n");
+    expect(await exit).toBe(0);
   });
 });
+
+function wchan(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/wchan`, "utf8");
+  } catch {
+    return "";
+  }
+}
 
 describe("a symbolic link", () => {
   function linked(target: string, o: Partial<ExamineOptions> = {}) {
