@@ -134,7 +134,7 @@ export function readOne(
 }
 
 function isKey(value: unknown): value is string {
-  return typeof value === "string" && value !== "" && !value.includes("\0");
+  return typeof value === "string" && value !== "" && !value.includes("\0") && value.isWellFormed();
 }
 
 function parseObviously(text: string): { ok: true; document: unknown } | { ok: false; message: string } {
