@@ -77,14 +77,24 @@ export interface Fleet {
   activeIds: string[];
 }
 
+export interface WriteOptions {
+  signal?: AbortSignal | undefined;
+  onProgress?: (written: number, total: number) => void;
+}
+
 /** The history of report 1955, in its proportions: 30,196 versions for 10,115 leases. */
-export function writeFleet(dataDir: string, options: FleetOptions): Fleet {
+export async function writeFleet(dataDir: string, options: FleetOptions, write: WriteOptions = {}): Promise<Fleet> {
   const began = Date.UTC(2026, 9, 21, 20, 14, 27);
   const withoutWrites = Math.round(options.leases * (130 / REPORTED.leases));
   const activeIds: string[] = [];
   let versions = 0;
   let ended = 0;
   for (let n = 1; n <= options.leases; n++) {
+    if (n % 100 === 0) {
+      await new Promise((resolve) => setImmediate(resolve));
+      write.signal?.throwIfAborted();
+      write.onProgress?.(n, options.leases);
+    }
     const createdAt = began - (options.leases - n) * 60_000;
     const active = spread(n, options.leases, options.active);
     if (!active) ended++;
@@ -164,7 +174,7 @@ function writeWorkers(dataDir: string, count: number, began: number): void {
       modelName: `worker-fleet-a-${n}`,
       specName: "state",
       name: "state-main",
-      versions: ["idle", "busy", n === 1 ? "unverified" : "idle"].map((status) => ({
+      versions: ["idle", "busy", n === 1 ? "busy" : "disconnected"].map((status) => ({
         name: `fleet-a-${n}`,
         instanceUuid: uuid(0x70000000 + n),
         status,
