@@ -1,0 +1,32 @@
+/** What a caller's codec refused: problems for as long as the file stays as it was refused. */
+import type { DefinitionProblem } from "../errors.ts";
+import type { DefinitionEntry, FileStamp } from "../scan/model.ts";
+import { readStamp, STAMP_BYTES, unpackStamp } from "../scan/stamp.ts";
+
+export class Rejections {
+  readonly #byPath = new Map<string, { problem: DefinitionProblem; stamp: FileStamp }>();
+  readonly #scratch = new Uint8Array(STAMP_BYTES);
+
+  add({ path, root, stamp }: DefinitionEntry, message: string): void {
+    this.#byPath.set(path, { problem: { path, root, kind: "invalid", message }, stamp });
+  }
+
+  at(path: string): DefinitionProblem | null {
+    const rejected = this.#byPath.get(path);
+    if (rejected === undefined) return null;
+    if (this.#isUnchanged(path, rejected.stamp)) return rejected.problem;
+    this.#byPath.delete(path);
+    return null;
+  }
+
+  #isUnchanged(path: string, stamp: FileStamp): boolean {
+    if (readStamp(path, true, this.#scratch, 0) !== "file") return false;
+    const now = unpackStamp(this.#scratch, 0);
+    return (
+      now.ctimeNs === stamp.ctimeNs &&
+      now.mtimeNs === stamp.mtimeNs &&
+      now.inode === stamp.inode &&
+      now.size === stamp.size
+    );
+  }
+}
