@@ -1,17 +1,31 @@
 /** The workers of one scan. */
-import { existsSync } from "node:fs";
+import { closeSync, constants, existsSync, openSync } from "node:fs";
 import { Worker } from "node:worker_threads";
-import { type Deferred, deferred } from "../abort.ts";
+import { type Deferred, deferred, delay } from "../abort.ts";
 import { DefinitionReadError } from "../errors.ts";
 import type { ExamineOptions } from "./examine.ts";
 import { type Reader, ReaderStoppedError } from "./reader.ts";
 import type { Task, TaskResult } from "./task.ts";
 
 /** What a worker is started with; the caller's parser cannot be among it. */
-export type WorkerOptions = Omit<ExamineOptions, "parse">;
+export interface WorkerOptions {
+  examine: Omit<ExamineOptions, "parse">;
+  /** Not 0: drop the task under way. */
+  stopping: Int32Array;
+}
 
 /** What a worker says: first that it is ready, then one answer to each task. */
-export type WorkerMessage = "ready" | { result: TaskResult } | { path: string; errno: string } | { failure: string };
+export type WorkerMessage =
+  | "ready"
+  | "stopped"
+  | { result: TaskResult }
+  | { path: string; errno: string }
+  | { failure: string };
+
+/** A worker under way to its next stop is waited for so long, and then ended where it is. */
+const GRACE_MS = 5;
+/** What a worker needs to start; Deno's process dies when it has fewer. */
+const DESCRIPTORS_PER_WORKER = 16;
 
 interface Member {
   worker: Worker;
@@ -23,22 +37,26 @@ export class WorkerPool implements Reader {
   readonly ready: Promise<boolean>;
   readonly #idle: Member[] = [];
   readonly #members: Member[] = [];
-  #stopping: Promise<void> | null = null;
+  readonly #stopping = new Int32Array(new SharedArrayBuffer(4));
+  #stopped: Promise<void> | null = null;
 
-  constructor(size: number, options: WorkerOptions) {
-    const starting: Promise<boolean>[] = [];
-    try {
-      // Asked first, since Deno reports a program that is not there on standard error, whoever listens for it.
-      if (!existsSync(workerFile())) throw new Error("there is no worker program beside this file");
-      for (let i = 0; i < size; i++) starting.push(this.#start(options));
-    } catch {
-      starting.push(Promise.resolve(false));
-    }
-    this.ready = Promise.all(starting).then((started) => started.every(Boolean));
+  constructor(size: number, examine: WorkerOptions["examine"]) {
+    this.ready = this.#startAll(size, { examine, stopping: this.#stopping });
   }
 
   get size(): number {
     return this.#members.length;
+  }
+
+  async #startAll(size: number, options: WorkerOptions): Promise<boolean> {
+    // Asked first, since Deno reports a program that is not there on standard error, whoever listens for it.
+    if (!existsSync(workerFile()) || !canOpen(size * DESCRIPTORS_PER_WORKER)) return false;
+    try {
+      const started = await Promise.all(Array.from({ length: size }, () => this.#start(options)));
+      return started.every(Boolean);
+    } catch {
+      return false;
+    }
   }
 
   #start(options: WorkerOptions): Promise<boolean> {
@@ -74,14 +92,15 @@ export class WorkerPool implements Reader {
     const { task } = member;
     member.task = null;
     this.#rest(member);
-    if ("result" in message) task?.resolve(message.result);
+    if (message === "stopped") task?.reject(new ReaderStoppedError());
+    else if ("result" in message) task?.resolve(message.result);
     else if ("errno" in message) task?.reject(new DefinitionReadError(message.path, message.errno));
     else task?.reject(new Error(message.failure));
   }
 
   run(task: Task): Promise<TaskResult> {
     const member = this.#idle.pop();
-    if (member === undefined || this.#stopping !== null) return Promise.reject(new ReaderStoppedError());
+    if (member === undefined || this.#stopped !== null) return Promise.reject(new ReaderStoppedError());
     member.task = deferred();
     member.worker.ref();
     member.worker.postMessage(task);
@@ -89,8 +108,32 @@ export class WorkerPool implements Reader {
   }
 
   stop(): Promise<void> {
-    this.#stopping ??= Promise.all(this.#members.map(({ worker }) => worker.terminate())).then(() => {});
-    return this.#stopping;
+    this.#stopped ??= this.#stop();
+    return this.#stopped;
+  }
+
+  /** First asks, since a worker that is ended between open and close leaves the descriptor open on Deno. */
+  async #stop(): Promise<void> {
+    Atomics.store(this.#stopping, 0, 1);
+    const busy = this.#members.flatMap(({ task }) => (task === null ? [] : [task.promise]));
+    if (busy.length > 0) {
+      const grace = new AbortController();
+      await Promise.race([Promise.allSettled(busy), delay(GRACE_MS, grace.signal).catch(() => {})]);
+      grace.abort();
+    }
+    await Promise.all(this.#members.map(({ worker }) => worker.terminate()));
+  }
+}
+
+function canOpen(count: number): boolean {
+  const open: number[] = [];
+  try {
+    for (let i = 0; i < count; i++) open.push(openSync("/", constants.O_RDONLY));
+    return true;
+  } catch {
+    return false;
+  } finally {
+    for (const fd of open) closeSync(fd);
   }
 }
 

@@ -1,7 +1,7 @@
 /** Who does the tasks of a scan: this thread, a few milliseconds at a time, or workers. */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { ExamineOptions } from "./examine.ts";
-import { runTask, type Task, type TaskResult } from "./task.ts";
+import { EMPTY, runTask, type Task, type TaskResult } from "./task.ts";
 
 export interface Reader {
   /** @throws DefinitionReadError, and {@link ReaderStoppedError} when it was stopped meanwhile */
@@ -39,7 +39,7 @@ export class InlineReader implements Reader {
         this.#sliceStartedAt = performance.now();
       }
     } finally {
-      steps.return({ kinds: new Uint8Array(0), stamps: new Uint8Array(0), values: [] });
+      steps.return(EMPTY);
     }
   }
 

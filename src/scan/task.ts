@@ -36,6 +36,9 @@ export interface Batch {
   values: unknown[];
 }
 
+/** What a task that is ended early has come to. */
+export const EMPTY: Batch = { kinds: new Uint8Array(0), stamps: new Uint8Array(0), values: [] };
+
 export const SKIPPED = 0;
 export const ENTRY = 1;
 export const PROBLEM = 2;

@@ -2,7 +2,7 @@
 import { parentPort, workerData } from "node:worker_threads";
 import { DefinitionReadError } from "../errors.ts";
 import type { WorkerMessage, WorkerOptions } from "./pool.ts";
-import { runTask, type Task } from "./task.ts";
+import { EMPTY, runTask, type Task, type TaskResult } from "./task.ts";
 
 if (parentPort !== null) serve(parentPort, workerData as WorkerOptions);
 
@@ -11,7 +11,8 @@ function serve(port: NonNullable<typeof parentPort>, options: WorkerOptions): vo
   port.on("message", (task: Task) => {
     try {
       const result = complete(task, options);
-      post({ result }, "stamps" in result ? [result.stamps.buffer as ArrayBuffer] : []);
+      if (result === null) post("stopped");
+      else post({ result }, "stamps" in result ? [result.stamps.buffer as ArrayBuffer] : []);
     } catch (error) {
       if (error instanceof DefinitionReadError) post({ path: error.path, errno: error.errno });
       else post({ failure: String((error as Error)?.stack ?? error) });
@@ -20,10 +21,15 @@ function serve(port: NonNullable<typeof parentPort>, options: WorkerOptions): vo
   post("ready");
 }
 
-function complete(task: Task, options: WorkerOptions) {
-  const steps = runTask(task, options);
+/** Null when it was told to stop. */
+function complete(task: Task, { examine, stopping }: WorkerOptions): TaskResult | null {
+  const steps = runTask(task, examine);
   for (;;) {
     const step = steps.next();
     if (step.done) return step.value;
+    if (Atomics.load(stopping, 0) !== 0) {
+      steps.return(EMPTY);
+      return null;
+    }
   }
 }

@@ -1,7 +1,8 @@
 /** Scans in a process of its own, in one of the ways that need one. */
-import { closeSync, openSync, readdirSync } from "node:fs";
+import { closeSync, openSync, readdirSync, readFileSync } from "node:fs";
 import { type ScanOptions, scan } from "../../src/scan/index.ts";
 
+const isDeno = "Deno" in globalThis;
 const [way, dir] = process.argv.slice(2) as [string, string];
 
 async function count(options: ScanOptions = {}): Promise<number> {
@@ -25,11 +26,16 @@ function hold(spare: number): () => void {
   return () => release(held.splice(0));
 }
 
-/** Threads of this process beyond those at `start`, once they have had the time to go. */
+/** Threads that a worker has. Deno's own come and go. */
+function threads(): number {
+  const names = readdirSync("/proc/self/task").map((id) => readFileSync(`/proc/self/task/${id}/comm`, "utf8"));
+  return isDeno ? names.filter((name) => name.startsWith("worker-")).length : names.length;
+}
+
+/** Threads beyond those at `start`, once they have had the time to go. */
 async function extraThreads(start: number): Promise<number> {
-  const threads = (): number => readdirSync("/proc/self/task").length - start;
-  for (let i = 0; i < 200 && threads() > 0; i++) await new Promise((resolve) => setTimeout(resolve, 10));
-  return Math.max(0, threads());
+  for (let i = 0; i < 200 && threads() > start; i++) await new Promise((resolve) => setTimeout(resolve, 10));
+  return Math.max(0, threads() - start);
 }
 
 switch (way) {
@@ -72,7 +78,7 @@ switch (way) {
   case "ends": {
     const concurrency = 2;
     await count({ concurrency });
-    const start = readdirSync("/proc/self/task").length;
+    const start = threads();
     await count({ concurrency });
     const complete = await extraThreads(start);
     let taken = 0;

@@ -17,7 +17,7 @@ import { DefinitionReadError, InvalidArgumentError, type ProblemKind } from "../
 import { type ScanOptions, type ScanProgress, type ScanResult, scan } from "../../src/scan/index.ts";
 import { collect } from "../support/collect.ts";
 import { copyFixture, expectedOf } from "../support/fixtures.ts";
-import { runChild, tempDir } from "../support/spawn.ts";
+import { isDeno, runChild, tempDir } from "../support/spawn.ts";
 import { definition, MANY, writeDefinitions } from "./tree.ts";
 
 afterEach(() => vi.unstubAllEnvs());
@@ -162,7 +162,7 @@ describe.each(Object.entries(WAYS))("%s", (_, way) => {
       await expect(consume()).rejects.toBe(reason);
       expect(taken).toBe(at);
       expect(listeners()).toBe(0);
-      expect(openFiles()).toEqual(before);
+      await vi.waitFor(() => expect(openFiles()).toEqual(before));
     }
   });
 
@@ -176,7 +176,7 @@ describe.each(Object.entries(WAYS))("%s", (_, way) => {
       for await (const _ of scan(dir, { ...way, signal })) if (++taken === at) break;
       expect(taken).toBe(at);
       expect(listeners()).toBe(0);
-      expect(openFiles()).toEqual(before);
+      await vi.waitFor(() => expect(openFiles()).toEqual(before));
     }
   });
 });
@@ -441,7 +441,8 @@ describe("a shortage of descriptors", () => {
     expect(await runChild(new URL("./scan.child.ts", import.meta.url), ["shortage", dir], limited)).toEqual(["1000"]);
   });
 
-  test("that stays is an error", async () => {
+  // Deno's own process dies when it has had no descriptor for long.
+  test.skipIf(isDeno)("that stays is an error", async () => {
     const dir = tempDir();
     writeDefinitions(dir, 100);
     const [answer] = await runChild(new URL("./scan.child.ts", import.meta.url), ["famine", dir], limited);
@@ -456,7 +457,7 @@ describe("a shortage of descriptors", () => {
   });
 });
 
-/** What descriptors of this process lead to, but for what the test runner opens and closes. */
+/** Files of tests that are open. On Deno, a worker's go a moment after it has ended. */
 function openFiles(): string[] {
   if (!existsSync("/proc/self/fd")) return [];
   const lines = execFileSync("ls", ["-l", `/proc/${process.pid}/fd`], { encoding: "utf8" }).split("\n");
