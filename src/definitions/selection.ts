@@ -62,6 +62,7 @@ export class Selection {
 
   /** The answer as of now, if there can be one without waiting. */
   attempt<R>(query: Query, accept: Accept<R>): R | null | typeof NOT_READY {
+    if (this.#justRead.size > 0) this.#justRead.clear();
     for (;;) {
       this.#freshness.observe();
       const answer = query.type === null ? this.#global(query, accept) : this.#typed(query, query.type, accept);
@@ -69,7 +70,6 @@ export class Selection {
         this.counts.reread++;
         continue;
       }
-      if (this.#justRead.size > 0) this.#justRead.clear();
       if (answer !== NOT_READY) this.counts[answer === null ? "miss" : "hit"]++;
       return answer;
     }

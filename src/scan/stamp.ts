@@ -87,7 +87,7 @@ export function wallClockNs(): number {
 
 /**
  * Whether a file or directory that was stamped at `stampedAtNs` or later may change after that without its stamp
- * telling: its last change lies within the granularity of that moment (git's "racy index"). The ctime decides, since no
+ * telling: its last change lies within the granularity, and a tick of the kernel, of that moment (git's "racy index"). The ctime decides, since no
  * call can set it back. Compare such a file by its content, and list such a directory again, until it has aged.
  */
 export function isRacyStamp(
@@ -98,8 +98,11 @@ export function isRacyStamp(
 ): boolean {
   if (granularityNs === 0) return false;
   const seconds = uint32(bytes, offset + CTIME_S) + int32(bytes, offset + CTIME_S + 4) * 0x1_0000_0000;
-  return seconds * 1e9 + uint32(bytes, offset + CTIME_NS) > stampedAtNs - granularityNs;
+  return seconds * 1e9 + uint32(bytes, offset + CTIME_NS) > stampedAtNs - granularityNs - CLOCK_LAG_NS;
 }
+
+/** The clock that file times are taken from is only moved on at each tick of the kernel, at worst 100 times a second. */
+const CLOCK_LAG_NS = 1e7;
 
 /**
  * The granularity of times on the file system of `path`, in ns. 0 where a change that follows a look at the times gets a

@@ -20,6 +20,7 @@ import { openDefinitionIndex } from "../../src/definitions/index.ts";
 import type { DefinitionIndex, DefinitionIndexOptions } from "../../src/definitions/model.ts";
 import { openIndexOn, THIS_PLATFORM } from "../../src/definitions/open.ts";
 import { EMFILE, ENOSPC } from "../../src/ffi/libc.ts";
+import { simulateGranularity } from "../../src/scan/stamp.ts";
 import { IN_Q_OVERFLOW, type KernelQueue, openKernelQueue } from "../../src/watch/kernel-queue.ts";
 import { tempDir } from "../support/spawn.ts";
 
@@ -332,6 +333,40 @@ describe("the bounded way, by force", () => {
     rmSync(p.at("deep"), { recursive: true });
     expect(await index.findByNameGlobal("a")).toBeNull();
   });
+});
+
+describe("racy stamps", () => {
+  for (const granularityNs of [1e6, 1e7]) {
+    for (const watch of [true, false]) {
+      test(`a clock of ${granularityNs / 1e6} ms, ${watch ? "exact" : "bounded"}: same size, same times, other name: found`, async () => {
+        process.env["TUSSOCK_STAMP_GRANULARITY_NS"] = String(granularityNs);
+        simulateGranularity(granularityNs);
+        try {
+          const p = place();
+          for (let i = 0; i < 10; i++) p.write(`t/n${i}.yaml`, `n${i}`, "one-id");
+          await using index = await openDefinitionIndex({ ...p.options, watch });
+          for (let round = 0; round < 60; round++) {
+            const [from, to] = round % 2 === 0 ? ["n3", "x3"] : ["x3", "n3"];
+            expect(await pathOf(index, "t", from)).toBe(p.at("t/n3.yaml"));
+            // At once, so that both contents lie within one tick of the clock.
+            const fd = openSync(p.at("t/n3.yaml"), "r+");
+            writeSync(fd, definition(to, "one-id"), 0);
+            closeSync(fd);
+            expect(await index.findByName("t", from), `round ${round}`).toBeNull();
+            if (watch) expect(await pathOf(index, "t", to), `round ${round}`).toBe(p.at("t/n3.yaml"));
+            // And a name that comes and goes in a directory whose own time stands still.
+            p.write("t/new.yaml", "new");
+            expect(await pathOf(index, "t", "new")).toBe(p.at("t/new.yaml"));
+            rmSync(p.at("t/new.yaml"));
+            expect(await index.findByName("t", "new")).toBeNull();
+          }
+        } finally {
+          simulateGranularity(null);
+          delete process.env["TUSSOCK_STAMP_GRANULARITY_NS"];
+        }
+      });
+    }
+  }
 });
 
 describe("where there is no queue", () => {
