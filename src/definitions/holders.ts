@@ -6,6 +6,7 @@ import type { DefinitionEntry } from "../scan/model.ts";
 import { decode, type RepositoryContext, select } from "./context.ts";
 import type { Candidate } from "./model.ts";
 import { conflict } from "./placement.ts";
+import { untilSettled } from "./settle.ts";
 import { codeOf } from "./write.ts";
 
 /** The file in the write root that is found for an id, and what else there holds the id. */
@@ -26,11 +27,10 @@ export async function holderOf<T>(
   id: string,
   options: AbortOptions,
 ): Promise<Holder | null> {
-  let files: HoldingFile[] | null;
-  do {
+  const files = await untilSettled(context, { type, id, name: "" }, () => {
     options.signal?.throwIfAborted();
-    files = await holdingFiles(context, type, id, options);
-  } while (files === null);
+    return holdingFiles(context, type, id, options);
+  });
   const isFollower = (file: HoldingFile): boolean =>
     file.isLink && files.some((other) => !other.isLink && other.realPath === file.realPath);
   const winner = files.find((file) => !isFollower(file));
@@ -69,7 +69,10 @@ async function holdingFiles<T>(
   const files: HoldingFile[] = [];
   for (const candidate of candidates.values()) {
     const file = lookAt(context, candidate);
-    if (file === null) return null;
+    if (file === null) {
+      context.index.noteWritten([candidate.entry.path]);
+      return null;
+    }
     files.push(file);
   }
   return files;

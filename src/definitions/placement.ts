@@ -20,14 +20,18 @@ export function placeForNew<T>(context: RepositoryContext<T>, dir: string, manus
     const path = join(dir, filename());
     const occupant = occupantOf(context, path, manuscript);
     if (occupant === "nothing") return path;
-    if (occupant === "itself") return null;
+    if (occupant === "itself") {
+      // The index did not know: it should look there.
+      context.index.noteWritten([path]);
+      return null;
+    }
     if (occupant !== "something else") taken = occupant;
   }
   throw conflict(
     join(dir, filenameOfId(manuscript.id)),
     taken ?? manuscript,
     manuscript.type,
-    `both "${manuscript.name}.yaml" and "${manuscript.id}.yaml" in ${dir} are taken by other definitions. Remove or rename one of them.`,
+    `every filename for "${manuscript.name}" (${manuscript.id}) in ${dir} is taken by another definition. Rename one of them.`,
   );
 }
 

@@ -5,6 +5,7 @@ import type { RepositoryContext } from "./context.ts";
 import { holderOf } from "./holders.ts";
 import { withId } from "./locks.ts";
 import { flushAll } from "./save.ts";
+import { untilSettled } from "./settle.ts";
 import { type TypeRef, writableType } from "./type-path.ts";
 import { hasTypeDirectory, inodeAt, remove, removeEmptyDirectories } from "./write.ts";
 
@@ -21,18 +22,18 @@ export async function removeDefinition<T>(
   options.signal?.throwIfAborted();
   const type = writableType(typeRef);
   if ((await holderOf(context, type, id, options)) === null) return;
-  for (let removed = false; !removed; ) {
-    removed = await withId(context, id, () => removeHeld(context, type, id, options), options.signal);
-  }
+  await untilSettled(context, { type, id, name: "" }, () =>
+    withId(context, id, () => removeHeld(context, type, id, options), options.signal),
+  );
 }
 
-/** The caller holds the lock of the id. False when another file lies in the place meanwhile: look again. */
+/** The caller holds the lock of the id. Null when another file lies in the place meanwhile: look again. */
 async function removeHeld<T>(
   context: RepositoryContext<T>,
   type: string,
   id: string,
   options: AbortOptions,
-): Promise<boolean> {
+): Promise<true | null> {
   const { index, writeRoot, flush } = context;
   const holder = await holderOf(context, type, id, options);
   if (holder === null) return true;
@@ -43,9 +44,12 @@ async function removeHeld<T>(
   await abortable(context.onWillWrite(paths), options.signal);
   options.signal?.throwIfAborted();
 
-  if (!hasTypeDirectory(writeRoot.dir, type)) return false;
+  if (!hasTypeDirectory(writeRoot.dir, type)) return null;
   const now = index.examine(entry.path, writeRoot.name, type);
-  if (inodeAt(entry.path) !== inode || now.kind !== "entry" || now.entry.id !== id) return false;
+  if (inodeAt(entry.path) !== inode || now.kind !== "entry" || now.entry.id !== id) {
+    index.noteWritten([entry.path]);
+    return null;
+  }
   for (const path of paths) if (holder.followers.includes(path) || inodeAt(path) === inode) remove(path);
   const remaining = removeEmptyDirectories(join(writeRoot.dir, type), writeRoot.dir);
   index.noteWritten(paths);

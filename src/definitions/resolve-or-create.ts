@@ -2,7 +2,6 @@
 import { type AbortOptions, abortable } from "../abort.ts";
 import { DefinitionConflictError, DefinitionTypeError, InvalidArgumentError, NameLockLostError } from "../errors.ts";
 import type { NameLock } from "../lock/index.ts";
-import { enterLine } from "../lock/line.ts";
 import type { DefinitionEntry } from "../scan/model.ts";
 import { type Found, type RepositoryContext, select, typeOfEntry } from "./context.ts";
 import { holderOf } from "./holders.ts";
@@ -10,7 +9,8 @@ import { withName } from "./locks.ts";
 import { type CreationTelemetry, observeCreation } from "./observe.ts";
 import { conflict } from "./placement.ts";
 import { type Manuscript, prepare } from "./prepare.ts";
-import { storeNew, untilSettled } from "./save.ts";
+import { storeNew } from "./save.ts";
+import { untilSettled } from "./settle.ts";
 import { assertWritableName, normalizeType, type TypeRef, writableType } from "./type-path.ts";
 
 export interface ResolveOptions extends AbortOptions {
@@ -50,18 +50,7 @@ export async function resolveOrCreate<T>(
   assertWritableName(name);
   const telemetry = observeCreation(normalizeType(type), name);
   const creation = { context, type, name, create, lookUp, signal, telemetry };
-  return telemetry === null ? createInLine(creation) : telemetry.during(() => createInLine(creation));
-}
-
-/** Those who wait in this process need not each take the lock's files to learn that there is nothing left to do. */
-async function createInLine<T>(creation: Creation<T>): Promise<Resolved<T>> {
-  const { context, name, lookUp, signal } = creation;
-  const leaveLine = await enterLine(`resolve\0${context.lockDir}\0${name}`, signal);
-  try {
-    return (await lookUp()) ?? (await createUnderLock(creation));
-  } finally {
-    leaveLine();
-  }
+  return telemetry === null ? createUnderLock(creation) : telemetry.during(() => createUnderLock(creation));
 }
 
 interface Creation<T> {
@@ -116,7 +105,7 @@ async function make<T>({ context, type, name, create, signal }: Creation<T>): Pr
 
 function saveMade<T>(creation: Creation<T>, { definition, manuscript }: Made<T>, held: NameLock): Promise<Resolved<T>> {
   const { context, lookUp, signal } = creation;
-  return untilSettled(manuscript, async () => {
+  return untilSettled(context, manuscript, async () => {
     signal?.throwIfAborted();
     const outcome = await storeNew(context, manuscript, held, { signal }).catch((error) => {
       if (error instanceof DefinitionConflictError) return error;

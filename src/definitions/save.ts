@@ -2,13 +2,14 @@
 import fs from "node:fs";
 import { dirname, join } from "node:path";
 import { type AbortOptions, abortable } from "../abort.ts";
-import { DefinitionConflictError, DefinitionWriteError, NameLockLostError } from "../errors.ts";
+import { DefinitionWriteError, NameLockLostError } from "../errors.ts";
 import type { NameLock } from "../lock/index.ts";
 import type { DefinitionChange, RepositoryContext } from "./context.ts";
 import { type Holder, holderOf, otherOfName, refuseCopies, refuseShadowed } from "./holders.ts";
 import { withId, withName } from "./locks.ts";
 import { nameConflict, placeForMoved, placeForNew } from "./placement.ts";
 import { type Manuscript, proofread } from "./prepare.ts";
+import { untilSettled } from "./settle.ts";
 import {
   flushDirectory,
   hasTypeDirectory,
@@ -20,7 +21,7 @@ import {
   writeDraft,
 } from "./write.ts";
 
-/** What a save did, and which directories have yet to reach the disk. */
+/** What a save did. */
 interface Placed {
   kind: "created" | "updated";
   path: string;
@@ -46,7 +47,7 @@ export async function save<T>(
         : replaceAndMove(context, manuscript, holder, held, options);
     return withName(context, manuscript.name, claim, signal);
   };
-  await untilSettled(manuscript, async () => {
+  await untilSettled(context, manuscript, async () => {
     signal?.throwIfAborted();
     try {
       return await withId(context, manuscript.id, attempt, signal);
@@ -56,25 +57,6 @@ export async function save<T>(
     }
   });
 }
-
-/** Tries again while the world changes between the look and the act. */
-export async function untilSettled<R>(manuscript: Manuscript, attempt: () => Promise<R | null>): Promise<R> {
-  for (let left = MOST_ATTEMPTS; left > 0; left--) {
-    const settled = await attempt().catch((error) => {
-      // A directory that was made for this file has been removed again, being empty.
-      if (error instanceof DefinitionWriteError && error.errno === "ENOENT") return null;
-      throw error;
-    });
-    if (settled !== null) return settled;
-  }
-  throw new DefinitionConflictError(
-    manuscript.name,
-    manuscript,
-    `the files of "${manuscript.name}" (${manuscript.type}) kept changing while it was to be saved. Retry.`,
-  );
-}
-
-const MOST_ATTEMPTS = 100;
 
 /**
  * Stores a definition whose id lies nowhere in the write root yet; the caller holds the lock of its name. Null when the
@@ -103,8 +85,9 @@ export async function storeNew<T>(
     proofread(context, draft, manuscript);
     held.verify();
     if (!hasTypeDirectory(writeRoot.dir, manuscript.type)) return null;
-    if (!linkInto(draft.path, path)) return null;
+    const linked = linkInto(draft.path, path);
     index.noteWritten([path]);
+    if (!linked) return null;
   } finally {
     draft.discard();
   }
@@ -152,8 +135,10 @@ async function replaceAndMove<T>(
     held?.verify();
     if (!hasTypeDirectory(writeRoot.dir, type)) return null;
     const now = index.examine(from, writeRoot.name, type);
-    if (now.kind !== "entry" || now.entry.id !== id) return null;
-    if (to !== from && inodeAt(to) !== null) return null;
+    if (now.kind !== "entry" || now.entry.id !== id || (to !== from && inodeAt(to) !== null)) {
+      index.noteWritten([from, to]);
+      return null;
+    }
     for (const alias of surplus) if (inodeAt(alias) === inode) remove(alias);
     replace(draft.path, from);
     // Should the link fail, the definition is stored and found where it lies; the next save tries again.

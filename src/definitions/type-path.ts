@@ -6,12 +6,17 @@ export type TypeRef = string | { readonly normalized: string };
 
 /** Lower case; `::`, white space and `.` become `/`; repeated and outer slashes go. */
 export function normalizeType(type: TypeRef): string {
-  return textOf(type)
+  const text = textOf(type);
+  if (NORMALIZED.test(text)) return text;
+  return text
     .toLowerCase()
     .replace(/::|\s|\./g, "/")
     .replace(/\/{2,}/g, "/")
     .replace(/^\/|\/$/g, "");
 }
+
+/** What nearly all types look like; it saves the work for each of them. */
+const NORMALIZED = /^[a-z0-9@_-]+(?:\/[a-z0-9@_-]+)*$/;
 
 /**
  * The normalized type, if a directory may be made for it.

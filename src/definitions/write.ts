@@ -146,7 +146,6 @@ export function makeTypeDirectory(root: string, type: string): { dir: string; ch
       dir = join(dir, part);
       if (!isPlainDirectory(dir)) makeDirectory(dir, changed);
     }
-    if (!hasTypeDirectory(root, type)) throw new UnsafePathError(dir, "its directory was replaced meanwhile");
     return { dir, changed };
   });
 }

@@ -209,6 +209,81 @@ describe.each(scenarios)("saving $name", (scenario) => {
   });
 });
 
+describe("the order of a save's calls", () => {
+  const callsOf = async (world: World, act: () => Promise<unknown>): Promise<string[]> => {
+    const calls: string[] = [];
+    await withSteps(
+      world.models,
+      ({ call, path }) => {
+        const what = path.endsWith(".tmp")
+          ? "draft"
+          : path.endsWith(".yaml")
+            ? path.slice(path.lastIndexOf("/") + 1)
+            : "dir";
+        calls.push(`${call} ${what}`);
+      },
+      act,
+    );
+    return calls;
+  };
+  const draft = ["openSync draft", "writeFileSync draft", "fsync draft"];
+
+  it("has content on the disk before a name, each directory after its entries, and the new name before the old one goes", async () => {
+    const world = await openWorld("exact");
+    const repository = world.repository();
+    const created = await callsOf(world, () => repository.save("t", thing(1, "app")));
+    const made = ["mkdirSync dir", ...draft, "linkSync draft", "unlinkSync draft", "fsync dir", "fsync dir"];
+    expect(created).toEqual(made);
+    const replaced = await callsOf(world, () => repository.save("t", thing(1, "app", "x")));
+    expect(replaced).toEqual([...draft, "renameSync draft", "unlinkSync draft", "fsync dir"]);
+    const moved = await callsOf(world, () => repository.save("t", thing(1, "web", "x")));
+    const inPlaceThenLinked = [...draft, "renameSync draft", "linkSync app.yaml", "unlinkSync draft"];
+    expect(moved).toEqual([...inPlaceThenLinked, "fsync dir", "unlinkSync app.yaml", "fsync dir"]);
+    expect(await callsOf(world, () => repository.delete("t", idOf(1)))).toEqual([
+      "unlinkSync web.yaml",
+      "rmdirSync dir",
+      "fsync dir",
+    ]);
+  });
+
+  it("flushes nothing where it need only be written", async () => {
+    const world = await openWorld("exact");
+    const repository = world.repository({ durability: "written" });
+    const calls = [
+      ...(await callsOf(world, () => repository.save("t", thing(1, "app")))),
+      ...(await callsOf(world, () => repository.save("t", thing(1, "web")))),
+      ...(await callsOf(world, () => repository.delete("t", idOf(1)))),
+    ];
+    expect(calls.filter((call) => call.startsWith("fsync"))).toEqual([]);
+  });
+
+  it("shares the flush of a directory among all that wait for it", async () => {
+    const world = await openWorld("exact");
+    const repository = world.repository();
+    await repository.save("t", thing(0, "first"));
+    const calls = await callsOf(world, () =>
+      Promise.all(Array.from({ length: 30 }, (_, n) => repository.save("t", thing(n + 1, `name-${n}`)))),
+    );
+    expect(calls.filter((call) => call === "fsync draft")).toHaveLength(30);
+    expect(calls.filter((call) => call === "fsync dir").length).toBeLessThan(30);
+  });
+});
+
+describe("a file system without hard links", () => {
+  it.each(scenarios)("stores $name all the same, and overwrites nothing", async (scenario) => {
+    const world = await openWorld("exact");
+    const type = "t";
+    for (const [file, text] of Object.entries(scenario.before(type))) world.put(`${type}/${file}`, text);
+    const noLinks = ({ call }: Step): void => {
+      if (call === "linkSync") throw Object.assign(new Error("EPERM: no links here"), { code: "EPERM" });
+    };
+    await withSteps(world.models, noLinks, () => scenario.act(world, type));
+    const expected =
+      scenario.name === "one that is deleted" ? {} : { "models/t/web.yaml": textOf(type, thing(1, "web", "new")) };
+    expect(world.files()).toEqual(expected);
+  });
+});
+
 describe("between the hook that is told and the file that changes", () => {
   it.each(["save", "delete"] as const)("%s notices that the file holds another definition now", async (call) => {
     const world = await openWorld("exact");

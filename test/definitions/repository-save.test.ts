@@ -374,4 +374,27 @@ describe.each(indexKinds)("save, over the %s index", (kind) => {
       Object.fromEntries(all.map((one) => [`${DIR}/${one.name}.yaml`, textOf(TYPE, { ...one, note: "second" })])),
     );
   });
+
+  it("renames one definition many times at once, and it ends in one file", async () => {
+    const world = await openWorld(kind);
+    const repository = world.repository({ durability: "written" });
+    await repository.save(TYPE, thing(1, "start"));
+    await Promise.all(
+      Array.from({ length: 30 }, (_, n) => repository.save(TYPE, thing(1, `name-${n % 9}`, `round ${n}`))),
+    );
+    const found = await repository.findById(TYPE, idOf(1));
+    expect(world.files()).toEqual({ [`${DIR}/${found?.name}.yaml`]: textOf(TYPE, found as Thing) });
+  });
+
+  it("saves into a directory that a delete is about to remove, and is there afterwards", async () => {
+    const world = await openWorld(kind);
+    const repository = world.repository({ durability: "written" });
+    for (let n = 0; n < 30; n++) {
+      await repository.save("a/b", thing(1, "gone"));
+      await Promise.all([repository.delete("a/b", idOf(1)), repository.save("a/b", thing(2, "stays", `round ${n}`))]);
+      expect(world.files()).toEqual({ "models/a/b/stays.yaml": textOf("a/b", thing(2, "stays", `round ${n}`)) });
+      await repository.delete("a/b", idOf(2));
+      expect(world.files()).toEqual({});
+    }
+  });
 });
