@@ -25,3 +25,10 @@ export {
   type ArtifactScanOptions,
   scanArtifacts,
 } from "./artifact-scan.ts";
+export {
+  AUTO_ROOT,
+  MODELS_ROOT,
+  openSwampRepository,
+  type SwampRepository,
+  type SwampRepositoryOptions,
+} from "./repository.ts";
