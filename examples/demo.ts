@@ -33,7 +33,7 @@ import { Timings, table, time, times } from "./support/table.ts";
 const BURST = 24;
 /** How many lookups of each kind, and how long the scans may take in all. */
 const LOOKUPS = 5_000;
-const SCAN_BUDGET_MS = 25_000;
+const SCAN_BUDGET_MS = 12_000;
 
 const codec: DefinitionCodec<WorkerDefinition> = {
   decode(document) {
