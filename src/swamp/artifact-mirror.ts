@@ -2,13 +2,14 @@
 import { randomUUID } from "node:crypto";
 import { mkdir, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
+import { setImmediate } from "node:timers";
 import { UnsafePathError } from "../errors.ts";
 import { flushDirectories, flushDirectory, writeNewFile } from "../state/files.ts";
 import { DANGLING } from "../state/lifecycle.ts";
 import type { MirrorReceipt, StateMirror, StateRecord, StateTransition } from "../state/model.ts";
 import { listNames, MARKER, METADATA, RAW, readItem, readMarker, versionsIn } from "./artifact-item.ts";
 import { describeVersion, stringifyMetadata } from "./artifact-metadata.ts";
-import { type ArtifactKind, contentOf } from "./artifact-records.ts";
+import { type ArtifactKind, contentOf, tells } from "./artifact-records.ts";
 
 export interface ArtifactMirrorOptions<D, S extends string> {
   kind: ArtifactKind<D, S>;
@@ -27,8 +28,9 @@ export interface ArtifactMirrorOptions<D, S extends string> {
 /**
  * A mirror for `openStateIndex({ mirror })` that writes each change as the next version of the record's artifact, in the
  * form that {@link scanArtifacts} reads. Content and metadata are complete before the marker names the version, and the
- * marker is replaced atomically: a reader finds the old version or the new one. What is delivered twice is written once.
- * A record whose artifact is gone (`dangling`) has nothing to follow.
+ * marker is replaced atomically: a reader finds the old version or the new one. What the artifact tells already, because
+ * it was delivered before or has just been imported from there, is not written again. A record whose artifact is gone
+ * (`dangling`) has nothing to follow.
  *
  * @throws UnsafePathError from `locate` and `write` for an id or origin that leads out of the type's directory
  */
@@ -53,11 +55,13 @@ export function artifactMirror<D, S extends string>(
   async function write({ record }: StateTransition<D, S>): Promise<MirrorReceipt | undefined> {
     if (record.state === DANGLING) return undefined;
     const item = locate(record);
-    const content = Buffer.from(JSON.stringify(contentOf(kind, record)));
+    // An import brings thousands of records that their artifacts tell already: other work comes in between.
+    await new Promise<void>((resolve) => setImmediate(resolve));
     const current = readItem(item);
-    if (current.kind === "artifact" && content.equals(current.content)) {
+    if (current.kind === "artifact" && tells(kind, current.content, record)) {
       return { path: item, version: current.version, metadata: { ...current.metadata.document } };
     }
+    const content = Buffer.from(JSON.stringify(contentOf(kind, record)));
     const version = await makeVersion(item, dataDir, current.kind === "absent" && flush);
     const metadata = describeVersion({
       previous: current.kind === "artifact" ? current.metadata.document : null,

@@ -1,4 +1,5 @@
 /** Which of swamp's artifacts are records, and what their content says: for the import into a state index, and back. */
+import { isDeepStrictEqual } from "node:util";
 import {
   isTerminal,
   type Lifecycle,
@@ -134,6 +135,17 @@ export function contentOf<D, S extends string>(
     ...record.data,
     [fields.state]: record.state,
   };
+}
+
+/** Whether the artifact's content says of the record what {@link contentOf} would, in whatever order. */
+export function tells<D, S extends string>(
+  kind: ArtifactKind<D, S>,
+  content: Uint8Array,
+  record: StateRecord<D, S>,
+): boolean {
+  const told = parseJson(content);
+  if (!isRecord(told) || told[kind.fields.state] !== record.state) return false;
+  return isDeepStrictEqual(contentOf(kind, { ...record, data: told as D }), contentOf(kind, record));
 }
 
 function parseJson(content: Uint8Array): unknown {
