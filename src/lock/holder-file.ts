@@ -43,7 +43,7 @@ export class HolderFile {
     this.path = path;
     this.#draft = draft;
     this.#record = record;
-    this.#timer = setInterval(() => this.#renew(), record.ttlMs / 3).unref();
+    this.#timer = setInterval(() => this.#renewInTime(), record.ttlMs / 3).unref();
   }
 
   /** Aborts, with a {@link NameLockLostError}, when a renewal or `verify` finds that somebody took over. */
@@ -51,7 +51,7 @@ export class HolderFile {
     return this.#lost.signal;
   }
 
-  /** Throws when somebody took over. Else it is ours, and was renewed within the last third of its TTL. */
+  /** Throws when somebody took over, or nobody can tell. Else it is ours, and was renewed within a third of its TTL. */
   verify(): void {
     if (!this.#isMine()) this.#lose();
     this.lost.throwIfAborted();
@@ -65,6 +65,15 @@ export class HolderFile {
       if (this.#isMine()) rmSync(this.path, { force: true });
     } finally {
       this.#draft.giveBack();
+    }
+  }
+
+  /** A disk that fails in the background must not end the process: `verify` is told the same when it asks. */
+  #renewInTime(): void {
+    try {
+      this.#renew();
+    } catch {
+      // Tried again after another third; others take over when the TTL has passed.
     }
   }
 

@@ -41,9 +41,8 @@ function start(path: string): Mutex {
   const mutex: Mutex = { users: 0, lock: null, acquired: acquire(path, stop.signal), stop };
   mutex.acquired.then(
     (lock) => {
-      if (mutex.users === 0)
-        lock.release(); // Acquired in the instant in which the last one gave up.
-      else mutex.lock = lock;
+      mutex.lock = lock;
+      if (mutex.users === 0) lock.release(); // It came in the instant in which the last one gave up.
     },
     () => {}, // Whoever waits for it is told.
   );

@@ -89,14 +89,17 @@ export async function withNameLock<R>(
   }
 }
 
-/** The last taken first; each, even if one before it throws. */
+/**
+ * The last taken first. A failure (of the disk, in removing the file) is not the call's: what was done under the lock
+ * is done, and a file that stays is taken over by the next.
+ */
 function giveBack(held: (() => void)[]): void {
-  const last = held.pop();
-  if (last === undefined) return;
-  try {
-    last();
-  } finally {
-    giveBack(held);
+  for (const each of held.reverse()) {
+    try {
+      each();
+    } catch {
+      // See above.
+    }
   }
 }
 
