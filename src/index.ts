@@ -6,4 +6,5 @@ export * from "./liveness/index.ts";
 export { type NameLock, type NameLockOptions, withNameLock } from "./lock/index.ts";
 export { type ScanOptions, type ScanProgress, type ScanResult, scan } from "./scan/index.ts";
 export * from "./state/index.ts";
+export * from "./swamp/index.ts";
 export * from "./transitions/index.ts";

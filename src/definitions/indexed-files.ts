@@ -60,7 +60,7 @@ export class IndexedFiles {
       declaredType: candidate.declaredType(state.type),
       root: this.roots[candidate.root]?.name ?? "",
       path,
-      naming: namingOf(filename, id, name),
+      naming: candidate.named ? "name" : namingOf(filename, id, name),
       stamp: unpackStamp(candidate.bytes, candidate.stampAt),
     };
     return { entry, document: () => this.#documentOf(candidate, path) };

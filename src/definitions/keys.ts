@@ -26,6 +26,11 @@ export function nameRange(name: string): { start: Buffer; end: Buffer } {
   return { start, end: Buffer.concat([end, Buffer.of(0)]) };
 }
 
+/** Whether another name may share this one's key. */
+export function mayShareKey(name: string): boolean {
+  return name.length * 3 > LONGEST_TEXT;
+}
+
 export function typeIdOf(key: Buffer): number {
   return key.readUInt32BE(key.length - TYPE_ID_BYTES);
 }

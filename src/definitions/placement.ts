@@ -5,34 +5,33 @@ import { DefinitionConflictError, DefinitionProblemError } from "../errors.ts";
 import type { DefinitionEntry } from "../scan/model.ts";
 import { decode, type RepositoryContext } from "./context.ts";
 import type { Manuscript } from "./prepare.ts";
-import { filenameOfId, isFilenameSafe } from "./type-path.ts";
+import { filenameOfId, isFilenameSafe, isIdForFilename } from "./type-path.ts";
 
 /**
  * The path for a definition that lies nowhere yet: `{name}.yaml`, or `{id}.yaml` where the name is not filename-safe or
- * its file is some other definition's. Null when this very definition has appeared there meanwhile.
+ * its file is some other definition's. Null when this very definition has appeared in one of them meanwhile.
  *
- * @throws DefinitionProblemError where a problem stands in the place (somebody may be editing it);
+ * @throws DefinitionProblemError where a problem stands in either place (somebody may be editing it);
  * DefinitionConflictError where another id has the name.
  */
 export function placeForNew<T>(context: RepositoryContext<T>, dir: string, manuscript: Manuscript): string | null {
-  let taken: DefinitionEntry | null = null;
-  for (const filename of filenamesFor(manuscript)) {
-    const path = join(dir, filename());
+  const { name, id, type } = manuscript;
+  let free: string | undefined;
+  let taken: DefinitionEntry | undefined;
+  for (const path of placesFor(dir, manuscript)) {
     const occupant = occupantOf(context, path, manuscript);
-    if (occupant === "nothing") return path;
     if (occupant === "itself") {
       // The index did not know: it should look there.
       context.index.noteWritten([path]);
       return null;
     }
-    if (occupant !== "something else") taken = occupant;
+    if (occupant === "nothing") free ??= path;
+    else if (occupant !== "something else") taken ??= occupant;
   }
-  throw conflict(
-    join(dir, filenameOfId(manuscript.id)),
-    taken ?? manuscript,
-    manuscript.type,
-    `every filename for "${manuscript.name}" (${manuscript.id}) in ${dir} is taken by another definition. Rename one of them.`,
-  );
+  if (free !== undefined) return free;
+  const path = join(dir, filenameOfId(id));
+  const message = `every filename for "${name}" (${id}) in ${dir} is taken by another definition. Rename one of them.`;
+  throw conflict(path, taken ?? manuscript, type, message);
 }
 
 /** The path to which a definition that lies at `current` should move, or `current` where it should, or must, stay. */
@@ -42,13 +41,7 @@ export function placeForMoved<T>(
   dir: string,
   manuscript: Manuscript,
 ): string {
-  for (const filename of filenamesFor(manuscript)) {
-    let path: string;
-    try {
-      path = join(dir, filename());
-    } catch {
-      continue; // The id makes no filename: the file keeps the one it has.
-    }
+  for (const path of placesFor(dir, manuscript)) {
     if (path === current) return current;
     const occupant = occupantOf(context, path, manuscript);
     if (occupant === "nothing") return path;
@@ -58,9 +51,9 @@ export function placeForMoved<T>(
 }
 
 /** In order of preference; the second is used where the first is taken by some other definition. */
-function filenamesFor({ name, id }: Manuscript): (() => string)[] {
-  const byId = (): string => filenameOfId(id);
-  return isFilenameSafe(name) ? [() => `${name}.yaml`, byId] : [byId];
+function placesFor(dir: string, { name, id }: Manuscript): string[] {
+  const named = isFilenameSafe(name) ? [join(dir, `${name}.yaml`)] : [];
+  return isIdForFilename(id) ? [...named, join(dir, filenameOfId(id))] : named;
 }
 
 type PlaceOccupant = "nothing" | "itself" | "something else" | DefinitionEntry;

@@ -1,4 +1,5 @@
 /** Brings the index in line with one file as it was just found. The only place that writes `names`, `ids` and `files`. */
+import { compareUtf8 } from "../scan/order.ts";
 import { fileKey, isWhole, nameKey, relativePath } from "./keys.ts";
 import {
   candidatesIn,
@@ -96,5 +97,5 @@ export function comparePlaces(a: IdPlace, b: IdPlace): number {
   const aNamed = a.filename === `${a.id}.yaml`;
   const bNamed = b.filename === `${b.id}.yaml`;
   if (aNamed !== bNamed) return aNamed ? -1 : 1;
-  return Buffer.compare(Buffer.from(a.filename), Buffer.from(b.filename));
+  return compareUtf8(a.filename, b.filename);
 }

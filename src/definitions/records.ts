@@ -8,6 +8,7 @@
  */
 
 import type { ProblemKind } from "../errors.ts";
+import { compareUtf8 } from "../scan/order.ts";
 import { STAMP_BYTES } from "../scan/stamp.ts";
 
 /** A file as it was last read. */
@@ -46,6 +47,8 @@ const DECLARES_NO_TYPE = 8;
 const DECLARES_ITS_DIRECTORY = 16;
 const BROKEN = 32;
 const LONG_PATH = 64;
+/** In a candidate: the file is called after its name. */
+const NAMED = 128;
 
 // ── names: a list of candidates ─────────────────────────────────────────────────────────────────────
 
@@ -83,6 +86,11 @@ export class PackedCandidate {
   /** The file called after this name is a problem: it is no match, but it stands in the name's way. */
   get broken(): boolean {
     return (this.#flags & BROKEN) !== 0;
+  }
+
+  /** The file is called `{name}.yaml`. */
+  get named(): boolean {
+    return (this.#flags & NAMED) !== 0;
   }
 
   get stampAt(): number {
@@ -163,7 +171,8 @@ export function packCandidate(file: FileRecord): Buffer {
     (entry !== null && entry.documentJson !== null ? HAS_DOCUMENT : 0) |
     (entry !== null && entry.declaredType === null ? DECLARES_NO_TYPE : 0) |
     (sameType ? DECLARES_ITS_DIRECTORY : 0) |
-    (entry === null ? BROKEN : 0);
+    (entry === null ? BROKEN : 0) |
+    (file.filename === `${name}.yaml` ? NAMED : 0);
   bytes.set(file.stamp, STAMP_AT);
   let at = CANDIDATE_HEADER;
   const write = (text: string): number => {
@@ -188,12 +197,8 @@ export function nameCalledBy(filename: string): string {
 export function compareCandidates(a: PackedCandidate, b: PackedCandidate): number {
   if (a.root !== b.root) return a.root - b.root;
   if (a.broken !== b.broken) return a.broken ? 1 : -1;
-  const aFile = a.filename;
-  const bFile = b.filename;
-  const aNamed = aFile === `${a.name}.yaml`;
-  const bNamed = bFile === `${b.name}.yaml`;
-  if (aNamed !== bNamed) return aNamed ? -1 : 1;
-  return Buffer.compare(Buffer.from(aFile), Buffer.from(bFile));
+  if (a.named !== b.named) return a.named ? -1 : 1;
+  return compareUtf8(a.filename, b.filename);
 }
 
 // ── ids: a list of places ───────────────────────────────────────────────────────────────────────────

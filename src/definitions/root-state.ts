@@ -15,6 +15,7 @@ export class RootState {
   realDir: string;
   /** Every directory above it is watched for moving away. */
   ancestorsWatched = false;
+  #throughLink = false;
   #inode = "";
   readonly #scratch = new Uint8Array(STAMP_BYTES);
 
@@ -27,7 +28,7 @@ export class RootState {
 
   /** No event would tell that it has become another directory: it must be looked at in each lookup. */
   get mustBeLookedAt(): boolean {
-    return !this.present || !this.ancestorsWatched || this.realDir !== this.dir;
+    return !this.present || !this.ancestorsWatched || this.#throughLink;
   }
 
   forget(): void {
@@ -56,6 +57,7 @@ export class RootState {
     this.#inode = this.#inodeSeen();
     try {
       this.realDir = realpathSync(this.dir);
+      this.#throughLink = this.realDir !== this.dir;
     } catch {
       this.present = false;
     }

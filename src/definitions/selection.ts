@@ -3,7 +3,7 @@ import { DefinitionProblemError, InvalidArgumentError } from "../errors.ts";
 import { compareUtf8 } from "../scan/order.ts";
 import { type Freshness, isFilename } from "./freshness.ts";
 import type { IndexedFiles } from "./indexed-files.ts";
-import { relativePath } from "./keys.ts";
+import { mayShareKey, relativePath } from "./keys.ts";
 import type { Candidate, Query } from "./model.ts";
 import { candidatesIn, PackedCandidate, placesIn } from "./records.ts";
 import type { Rejections } from "./rejections.ts";
@@ -111,15 +111,16 @@ export class Selection {
       const candidates = first.end === value.length ? [first] : candidatesIn(copyOf(value));
       for (const root of roots) {
         for (const candidate of candidates) {
-          if (candidate.root !== root || candidate.name !== name) continue;
+          if (candidate.root !== root || (mayShareKey(name) && candidate.name !== name)) continue;
           if (candidate.broken) {
             broken ??= candidate;
             continue;
           }
-          const answer = this.#offer(state, candidate, candidate.filename, name, accept);
+          const filename = candidate.named ? `${name}.yaml` : candidate.filename;
+          const answer = this.#offer(state, candidate, filename, name, accept);
           if (answer === undefined) continue;
           // Only what nothing can precede is certain while some file cannot be read.
-          if (root !== roots[0] || candidate.filename !== `${name}.yaml`) this.#throwUnreadable(state);
+          if (root !== roots[0] || !candidate.named) this.#throwUnreadable(state);
           return answer;
         }
       }

@@ -51,6 +51,16 @@ export function filenameOfId(id: string): string {
   return `${id}.yaml`;
 }
 
+/** Whether {@link filenameOfId} has one for it. */
+export function isIdForFilename(id: string): boolean {
+  try {
+    filenameOfId(id);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 const MAX_FILENAME_BYTES = 255;
 
 function textOf(type: TypeRef): string {
