@@ -11,6 +11,16 @@ export interface Scope {
   readonly signal?: AbortSignal | undefined;
   /** When the caller stops waiting, on the clock of `performance.now()`. */
   readonly until: number;
+  /** Told of each commit that answered this caller, where somebody wants to know. */
+  readonly onCommit?: ((commit: CommitTimes, waitedMs: number) => void) | undefined;
+}
+
+/** What a group commit took. */
+export interface CommitTimes {
+  /** Requests in it. */
+  readonly batch: number;
+  /** Of the commit itself: the wait for the disk, where it is waited for. */
+  readonly flushMs: number;
 }
 
 export interface RowChange {
@@ -91,7 +101,7 @@ export interface RecordStore {
 
   /** Records whose keys are yet to be filled in. */
   unkeyed(limit: number, scope: Scope): Promise<StoredRow[]>;
-  /** Secondary indexes that older records are not in yet. */
+  /** Secondary indexes that older records are not in yet, or are in though they were given up. */
   readonly unbuilt: readonly number[];
   setBuilt(secondary: readonly number[], scope: Scope): Promise<void>;
 

@@ -1,4 +1,7 @@
-/** Which state indexes the store has, with which lifecycles and secondary indexes. Runs inside the writer's transaction. */
+/**
+ * Which state indexes the store has, with which lifecycles and secondary indexes. Runs inside the writer's transaction.
+ * The tables are small and read whole: a name that SQLite's own index has lost must not look like one that is new.
+ */
 import { assertSum, DamageError, sumOf } from "./checks.ts";
 import type { Row, Statements } from "./database.ts";
 import { TypedFailure } from "./failure.ts";
@@ -11,12 +14,15 @@ const LISTING = "";
 export function describe(statements: Statements, index: number): Description {
   const row = statements.one(sql.STATE_INDEX_BY_NUMBER, index);
   if (row === undefined) throw new DamageError(`state index ${index} is gone`);
-  return described(statements, row);
+  return described(statements, checkedIndex(row));
 }
 
 /** Finds the index of that name or makes it, and brings its secondary indexes to what the caller has functions for. */
 export function register(statements: Statements, body: RegisterBody): Description {
-  const row = statements.one(sql.STATE_INDEX, body.name);
+  const row = statements
+    .all(sql.STATE_INDEXES)
+    .map(checkedIndex)
+    .find((each) => each["name"] === body.name);
   if (row === undefined) return create(statements, body);
   const found = described(statements, row);
   if (row["lifecycle"] !== body.lifecycle) {
@@ -35,6 +41,8 @@ export function register(statements: Statements, body: RegisterBody): Descriptio
     statements.run(sql.DROP_ENTRIES, number);
     statements.run(sql.DELETE_SECONDARY, number);
   }
+  // Records still say that they are under its keys: the next process that knows all functions goes through them.
+  if (dropped.length > 0) setBuilt(statements, found.index, [found.listing], false);
   if (!mirrored) statements.run(sql.CLEAR_OUTBOX, found.index);
   const generation = found.generation + (added.length + dropped.length > 0 ? 1 : 0);
   const sum = indexSum(found.index, body.name, body.lifecycle, generation, mirrored);
@@ -42,9 +50,12 @@ export function register(statements: Statements, body: RegisterBody): Descriptio
   return describe(statements, found.index);
 }
 
-export function setBuilt(statements: Statements, index: number, numbers: readonly number[]): void {
-  for (const { name, number } of describe(statements, index).secondary) {
-    if (numbers.includes(number)) statements.run(sql.SET_BUILT, 1, sumOf(number, index, name, 1), number);
+/** Whether every record is in the indexes of these numbers, and under no key of one that was given up. */
+export function setBuilt(statements: Statements, index: number, numbers: readonly number[], built = true): void {
+  for (const { name, number } of secondaries(statements, index)) {
+    if (numbers.includes(number)) {
+      statements.run(sql.SET_BUILT, Number(built), sumOf(number, index, name, Number(built)), number);
+    }
   }
 }
 
@@ -56,34 +67,43 @@ function create(statements: Statements, { name, lifecycle, functions, mirrored }
   return describe(statements, index);
 }
 
+/** Its number was never another's: records may still have keys of one that was given up. */
 function addSecondary(statements: Statements, index: number, name: string, built: boolean): void {
-  const number = Number(statements.one(sql.NEXT_SECONDARY)?.["next"]);
-  statements.run(sql.INSERT_SECONDARY, number, index, name, Number(built), sumOf(number, index, name, Number(built)));
+  const number = Number(statements.get(sql.INSERT_SECONDARY).run(index, name, Number(built), 0).lastInsertRowid);
+  setBuilt(statements, index, [number], built);
 }
 
 function described(statements: Statements, row: Row): Description {
-  const { idx, name, lifecycle, generation, mirrored, sum } = row;
-  const index = Number(idx);
-  assertSum(
-    `state index "${name}"`,
-    indexSum(index, String(name), String(lifecycle), Number(generation), mirrored === 1),
-    sum,
-  );
-  const all = statements.all(sql.SECONDARY, index).map((each) => {
-    const number = Number(each["ix"]);
-    const built = Number(each["built"]);
-    assertSum(`secondary index "${each["name"]}"`, sumOf(number, index, String(each["name"]), built), each["sum"]);
-    return { name: String(each["name"]), number, built: built === 1 };
-  });
+  const index = Number(row["idx"]);
+  const all = secondaries(statements, index);
   const listing = all.find((each) => each.name === LISTING);
-  if (listing === undefined) throw new DamageError(`the listing of state index "${name}" is gone`);
+  if (listing === undefined) throw new DamageError(`the listing of state index "${row["name"]}" is gone`);
   return {
     index,
-    generation: Number(generation),
-    mirrored: mirrored === 1,
+    generation: Number(row["generation"]),
+    mirrored: row["mirrored"] === 1,
     listing: listing.number,
     secondary: all.filter((each) => each.name !== LISTING),
+    unbuilt: all.filter((each) => !each.built).map((each) => each.number),
   };
+}
+
+function checkedIndex(row: Row): Row {
+  const { idx, name, lifecycle, generation, mirrored, sum } = row;
+  const expected = indexSum(Number(idx), String(name), String(lifecycle), Number(generation), mirrored === 1);
+  assertSum(`state index "${name}"`, expected, sum);
+  return row;
+}
+
+function secondaries(statements: Statements, index: number): { name: string; number: number; built: boolean }[] {
+  const all = statements.all(sql.SECONDARIES).map(({ ix, idx, name, built, sum }) => {
+    const each = { index: Number(idx), name: String(name), number: Number(ix), built: built === 1 };
+    // Not yet summed: it is just being added.
+    if (sum !== 0)
+      assertSum(`secondary index "${name}"`, sumOf(each.number, each.index, each.name, Number(built)), sum);
+    return each;
+  });
+  return all.filter((each) => each.index === index);
 }
 
 function indexSum(index: number, name: string, lifecycle: string, generation: number, mirrored: boolean): number {

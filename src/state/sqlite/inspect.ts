@@ -6,6 +6,7 @@ import { describe } from "./catalog.ts";
 import { changeSum, storeSum, sumOf } from "./checks.ts";
 import { type Column, type DatabaseSync, openDatabase, Statements } from "./database.ts";
 import { type Failure, failureOf, TypedFailure } from "./failure.ts";
+import type { Description } from "./protocol.ts";
 import { storedRow } from "./reader.ts";
 import { APPLICATION_ID, MIGRATIONS } from "./schema.ts";
 import * as sql from "./sql.ts";
@@ -102,18 +103,18 @@ function checkFile(database: DatabaseSync, report: Report): void {
 }
 
 function checkContent(statements: Statements, only: number | null, found: Inspection, report: Report): void {
-  const listings = checkCatalog(statements, report);
+  const catalog = checkCatalog(statements, report);
   const expected = new Expected();
   for (const [index, row] of records(statements)) {
-    const listing = listings.get(index);
-    if (listing === undefined) {
+    const description = catalog.get(index);
+    if (description === undefined) {
       report("record", `the record belongs to state index ${index}, which is not there`, row.id);
       continue;
     }
     if (only === null || only === index) found.records++;
     if (checksum(index, row) !== row.sum) report("record", "the record does not fit its checksum", row.id);
     expected.state(index, row.state);
-    for (const [number, key] of entriesOf(row, listing)) {
+    for (const [number, key] of entriesOf(row, description)) {
       expected.entry(number);
       if (statements.one(sql.HAS_ENTRY, number, key, row.state, row.since, row.rec) === undefined) {
         report(key === "" ? "state" : "index", `the record is not listed under "${key}" in "${row.state}"`, row.id);
@@ -142,16 +143,12 @@ class Expected {
   }
 }
 
-/** The number of each state index's listing. */
-function checkCatalog(statements: Statements, report: Report): Map<number, number> {
+function checkCatalog(statements: Statements, report: Report): Map<number, Description> {
   const epoch = Number(statements.one(sql.STORE)?.["epoch"]);
   if (statements.one(sql.STORE)?.["sum"] !== storeSum(epoch))
     report("file", "the store's own row does not fit its checksum");
-  const listings = new Map<number, number>();
-  for (const { idx } of statements.all(sql.STATE_INDEXES)) {
-    listings.set(Number(idx), describe(statements, Number(idx)).listing);
-  }
-  return listings;
+  const indexes = statements.all(sql.STATE_INDEXES).map(({ idx }) => describe(statements, Number(idx)));
+  return new Map(indexes.map((description) => [description.index, description]));
 }
 
 function* records(statements: Statements): Iterable<[number, StoredRow]> {
@@ -166,10 +163,13 @@ function* records(statements: Statements): Iterable<[number, StoredRow]> {
   }
 }
 
-function* entriesOf(row: StoredRow, listing: number): Iterable<[number, string]> {
+/** Where the record should be listed. Keys of an index that was given up count no more. */
+function* entriesOf(row: StoredRow, { listing, secondary }: Description): Iterable<[number, string]> {
   yield [listing, ""];
   const keys = keysOf(row);
-  for (let at = 0; at < keys.length; at += 2) yield [Number(keys[at]), String(keys[at + 1])];
+  for (let at = 0; at < keys.length; at += 2) {
+    if (secondary.some(({ number }) => number === keys[at])) yield [Number(keys[at]), String(keys[at + 1])];
+  }
 }
 
 function checkEntryCounts(statements: Statements, expected: Expected, report: Report): void {
@@ -181,7 +181,7 @@ function checkEntryCounts(statements: Statements, expected: Expected, report: Re
 
 function checkCounters(statements: Statements, { states }: Expected, report: Report): void {
   const missing = new Map(states);
-  for (const { idx, state, n, sum } of statements.all(sql.ALL_COUNTERS)) {
+  for (const { idx, state, n, sum } of statements.all(sql.COUNTERS)) {
     const should = states.get(`${idx} ${state}`)?.n ?? 0;
     missing.delete(`${idx} ${state}`);
     if (n !== should || sum !== sumOf(Number(idx), String(state), should)) {
@@ -208,7 +208,7 @@ function checkLogs(statements: Statements, report: Report): void {
   };
   check("file", sql.CHANGES_FROM);
   check("outbox", sql.OUTBOX_FROM);
-  for (const { idx, name, watermark, sum } of statements.all(sql.ALL_MARKS)) {
+  for (const { idx, name, watermark, sum } of statements.all(sql.MARKS)) {
     if (sum !== sumOf(idx as Column, name as Column, watermark as Column))
       report("file", `the watermark of import "${name}" does not fit its checksum`);
   }

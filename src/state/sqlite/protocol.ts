@@ -1,4 +1,5 @@
 /** What the calling thread asks of the writer, and what it gets back. All of it survives a structured clone. */
+import type { CommitTimes } from "../record-store.ts";
 import type { RowDraft, StoredRow } from "../row.ts";
 import type { Failure } from "./failure.ts";
 
@@ -65,7 +66,9 @@ export interface Description {
   readonly mirrored: boolean;
   /** Number of the index that lists by state. */
   readonly listing: number;
-  readonly secondary: readonly { readonly name: string; readonly number: number; readonly built: boolean }[];
+  readonly secondary: readonly { readonly name: string; readonly number: number }[];
+  /** Numbers of those in which some records are not yet as they should be. */
+  readonly unbuilt: readonly number[];
 }
 
 export interface WriteResult {
@@ -100,6 +103,6 @@ export type ToWriter =
   | { readonly close: true };
 export type FromWriter =
   | { readonly opened: true }
-  | { readonly replies: readonly Reply[] }
+  | { readonly replies: readonly Reply[]; readonly commit?: CommitTimes | null }
   | { readonly closed: true }
   | { readonly failed: Failure };

@@ -2,9 +2,10 @@
  * Reads on a connection of their own, which never wait for a writer and never hold a snapshot between two calls: a
  * listing that pauses pins nothing. Everything that is read is checked before it is believed.
  */
-import type { Position } from "../cursor.ts";
+import { comparePositions, FIRST, LAST, type Position } from "../cursor.ts";
 import type { PageQuery, StoredChange, Tombstone } from "../record-store.ts";
 import { checksum, keysOf, type StoredRow } from "../row.ts";
+import { describe } from "./catalog.ts";
 import { assertRecord, assertSum, changeSum, DamageError, storeSum, sumOf } from "./checks.ts";
 import { type Column, type DatabaseSync, prepareReader, Statements } from "./database.ts";
 import * as sql from "./sql.ts";
@@ -18,6 +19,8 @@ export interface IndexedPageQuery extends PageQuery {
 export class Reader {
   readonly #database: DatabaseSync;
   readonly #statements: Statements;
+  /** The listing of each state index; it never changes. */
+  readonly #listings = new Map<number, number>();
 
   constructor(database: DatabaseSync) {
     prepareReader(database);
@@ -41,19 +44,39 @@ export class Reader {
     return row;
   }
 
+  /** One snapshot. Each state is walked by itself; together they are in order, and cut at the limit. */
   page(query: IndexedPageQuery): StoredRow[] {
-    const { index, secondary, key, states, from, to, reverse, limit } = query;
-    const walks = states.flatMap((state) => [secondary, key, state, from.since, from.rec, to.since, to.rec, limit]);
-    const statement = sql.listing(states.length, reverse);
-    const found = this.#statements.allColumns(statement, index, ...walks, ...(states.length === 1 ? [] : [limit]));
-    return found.map(([fits, ...columns]) => {
-      if (fits !== 1) throw new DamageError(`an entry of "${key}" is not that of its record`);
-      const row = storedRow(columns);
-      assertRecord(index, row);
+    return this.#snapshot(() => {
+      const [first, ...rest] = query.states.map((state) => this.#walk(query, state));
+      if (first === undefined || rest.length === 0) return first ?? [];
+      const direction = query.reverse ? -1 : 1;
+      return first
+        .concat(...rest)
+        .sort((a, b) => direction * comparePositions(a, b))
+        .slice(0, query.limit);
+    });
+  }
+
+  #walk({ index, secondary, key, from, to, reverse, limit }: IndexedPageQuery, state: string): StoredRow[] {
+    const range = [from.since, from.rec, to.since, to.rec];
+    const statement = reverse ? sql.WALK_DOWN : sql.WALK_UP;
+    const found = this.#statements.allColumns(statement, index, secondary, key, state, ...range, limit);
+    const rows = found.map(([fits, ...columns]) => {
+      if (fits !== 1) throw new DamageError(`an entry under "${key}" in "${state}" is not that of its record`);
+      const row = checked(index, columns);
       if (key !== "" && !hasKey(row, secondary, key))
-        throw new DamageError(`record "${row.id}" is listed under "${key}", which it does not have`);
+        throw new DamageError(`record "${row.id}" has not the key "${key}"`);
       return row;
     });
+    const whole = rows.length < limit;
+    if (whole && key === "" && from === FIRST && to === LAST) this.#assertCount(index, state, rows.length);
+    else {
+      const start = reverse ? to : from;
+      const place = [secondary, key, state] as const;
+      this.#assertNeighbour(reverse ? sql.ENTRY_AT_OR_BEHIND : sql.ENTRY_AT_OR_BEFORE, place, start);
+      if (whole) this.#assertNeighbour(reverse ? sql.ENTRY_BEFORE : sql.ENTRY_BEHIND, place, rows.at(-1) ?? start);
+    }
+    return rows;
   }
 
   /** The position of the `offset`-th last entry of a state, or null when there are fewer. */
@@ -64,9 +87,9 @@ export class Reader {
 
   counts(index: number): Map<string, number> {
     const counts = new Map<string, number>();
-    for (const { state, n, sum } of this.#statements.all(sql.COUNTERS, index)) {
-      assertSum(`the counter of "${state}"`, sumOf(index, state as string, n as number), sum);
-      counts.set(state as string, n as number);
+    for (const { idx, state, n, sum } of this.#statements.all(sql.COUNTERS)) {
+      assertSum(`the counter of "${state}"`, sumOf(idx as number, state as string, n as number), sum);
+      if (idx === index) counts.set(state as string, n as number);
     }
     return counts;
   }
@@ -79,11 +102,14 @@ export class Reader {
   }
 
   watermark(index: number, name: string): string | null {
-    const row = this.#statements.one(sql.MARK, index, name);
-    if (row === undefined) return null;
-    const watermark = row["watermark"] as string | null;
-    assertSum(`the watermark of import "${name}"`, sumOf(index, name, watermark), row["sum"]);
-    return watermark;
+    let found: string | null = null;
+    for (const row of this.#statements.all(sql.MARKS)) {
+      const watermark = row["watermark"] as string | null;
+      const sum = sumOf(row["idx"] as number, row["name"] as string, watermark);
+      assertSum(`the watermark of import "${row["name"]}"`, sum, row["sum"]);
+      if (row["idx"] === index && row["name"] === name) found = watermark;
+    }
+    return found;
   }
 
   unkeyed(index: number, limit: number): StoredRow[] {
@@ -148,8 +174,8 @@ export class Reader {
   }
 
   /**
-   * A search that was led astray by a damaged key of the id index ends beside that key: so a miss is believed only when
-   * both neighbours lead to records that lie on the side where the index has them.
+   * A search that was led astray by a damaged key ends beside that key. So a miss is believed only when both neighbours
+   * lead to records that lie on the side where the index has them; and so it is with the edges of a listing.
    */
   #assertMiss(index: number, id: string): void {
     const before = this.#row(index, this.#statements.columns(sql.BEFORE, index, id));
@@ -160,6 +186,37 @@ export class Reader {
     ) {
       throw new DamageError(`the index of ids is out of order around ${JSON.stringify(id)}`);
     }
+  }
+
+  /** The entry beside a place must be that of its record, whatever it belongs to. */
+  #assertNeighbour(statement: string, place: readonly [number, string, string], { since, rec }: Position): void {
+    const found = this.#statements.columns(statement, ...place, since, rec);
+    if (found === undefined) return;
+    const [number, key, state, entered, index, ...columns] = found;
+    const row = index === null ? null : checked(index as number, columns);
+    const listed =
+      row !== null &&
+      (key === "" ? this.#listingOf(index as number) === number : hasKey(row, number as number, key as string));
+    if (!listed || row.state !== state || row.since !== entered) {
+      throw new DamageError(`an entry under "${key}" in "${state}" is not that of its record`);
+    }
+  }
+
+  /** A listing of a whole state is as long as its counter says. */
+  #assertCount(index: number, state: string, found: number): void {
+    const row = this.#statements.one(sql.COUNTER, index, state);
+    const n = Number(row?.["n"] ?? 0);
+    if (row !== undefined) assertSum(`the counter of "${state}"`, sumOf(index, state, n), row["sum"]);
+    if (n !== found) throw new DamageError(`${found} records are listed in "${state}", and counted ${n}`);
+  }
+
+  #listingOf(index: number): number {
+    let listing = this.#listings.get(index);
+    if (listing === undefined) {
+      listing = describe(this.#statements, index).listing;
+      this.#listings.set(index, listing);
+    }
+    return listing;
   }
 }
 

@@ -48,7 +48,7 @@ export class SqliteRecords implements RecordStore {
   }
 
   get unbuilt(): readonly number[] {
-    return this.#description.secondary.filter((each) => !each.built).map((each) => each.number);
+    return this.#description.unbuilt;
   }
 
   get(id: string, scope: Scope): Promise<StoredRow | null> {

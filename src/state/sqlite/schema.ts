@@ -25,7 +25,7 @@ export const MIGRATIONS: readonly string[] = [
 
   -- A secondary index of a state index. The one named '' lists by state alone, under the key ''.
   CREATE TABLE secondary (
-    ix     INTEGER PRIMARY KEY,
+    ix     INTEGER PRIMARY KEY AUTOINCREMENT,  -- never used again
     idx    INTEGER NOT NULL,
     name   TEXT NOT NULL,
     built  INTEGER NOT NULL,

@@ -10,7 +10,6 @@ export const STORE = "SELECT epoch, sum FROM store WHERE one = 1";
 export const SET_STORE =
   "INSERT INTO store (one, epoch, sum) VALUES (1, ?, ?) ON CONFLICT (one) DO UPDATE SET epoch = excluded.epoch, sum = excluded.sum";
 
-export const STATE_INDEX = "SELECT idx, name, lifecycle, generation, mirrored, sum FROM state_index WHERE name = ?";
 export const STATE_INDEX_BY_NUMBER =
   "SELECT idx, name, lifecycle, generation, mirrored, sum FROM state_index WHERE idx = ?";
 export const STATE_INDEXES = "SELECT idx, name, lifecycle, generation, mirrored, sum FROM state_index ORDER BY idx";
@@ -19,11 +18,10 @@ export const INSERT_STATE_INDEX =
 export const UPDATE_STATE_INDEX = "UPDATE state_index SET generation = ?, mirrored = ?, sum = ? WHERE idx = ?";
 export const NEXT_STATE_INDEX = "SELECT coalesce(max(idx), 0) + 1 AS next FROM state_index";
 
-export const SECONDARY = "SELECT ix, idx, name, built, sum FROM secondary WHERE idx = ? ORDER BY ix";
-export const INSERT_SECONDARY = "INSERT INTO secondary (ix, idx, name, built, sum) VALUES (?, ?, ?, ?, ?)";
+export const SECONDARIES = "SELECT ix, idx, name, built, sum FROM secondary ORDER BY ix";
+export const INSERT_SECONDARY = "INSERT INTO secondary (idx, name, built, sum) VALUES (?, ?, ?, ?)";
 export const SET_BUILT = "UPDATE secondary SET built = ?, sum = ? WHERE ix = ?";
 export const DELETE_SECONDARY = "DELETE FROM secondary WHERE ix = ?";
-export const NEXT_SECONDARY = "SELECT coalesce(max(ix), 0) + 1 AS next FROM secondary";
 export const DROP_ENTRIES = "DELETE FROM entry WHERE ix = ?";
 
 // ── records ─────────────────────────────────────────────────────────────────────────────────────────
@@ -43,30 +41,38 @@ export const RECORDS_FROM = `SELECT idx, ${COLUMNS} FROM record WHERE rec > ? OR
 export const INSERT_ENTRY = "INSERT INTO entry (ix, key, state, since, rec) VALUES (?, ?, ?, ?, ?)";
 export const DELETE_ENTRY = "DELETE FROM entry WHERE ix = ? AND key = ? AND state = ? AND since = ? AND rec = ?";
 
-export const COUNTERS = "SELECT state, n, sum FROM counter WHERE idx = ?";
+/** Small, and read whole: a row that its own index has lost does not go unnoticed. */
+export const COUNTERS = "SELECT idx, state, n, sum FROM counter";
 export const COUNTER = "SELECT n, sum FROM counter WHERE idx = ? AND state = ?";
 export const SET_COUNTER =
   "INSERT INTO counter (idx, state, n, sum) VALUES (?, ?, ?, ?) ON CONFLICT (idx, state) DO UPDATE SET n = excluded.n, sum = excluded.sum";
 
 // ── listings ────────────────────────────────────────────────────────────────────────────────────────
 
-/** Parameters of one state's walk: ix, key, state, from (since, rec), to (since, rec), limit. Both ends exclusive. */
-const WALK = "ix = ? AND key = ? AND state = ? AND (since, rec) > (?, ?) AND (since, rec) < (?, ?)";
+const UP = "ORDER BY ix, key, state, since, rec";
+const DOWN = "ORDER BY ix DESC, key DESC, state DESC, since DESC, rec DESC";
 
 /**
- * The next page of one key in one or several states, by (since, rec). `fits` says whether the entry is that of its
- * record; an entry whose record is gone comes with nulls. Each state is walked by itself and no further than the limit.
+ * The next entries of one key in one state, with their records. `fits` says whether the entry is that of its record; an
+ * entry whose record is gone comes with nulls. Parameters: idx, ix, key, state, from (since, rec), to (since, rec), limit;
+ * both ends exclusive.
  */
-export function listing(states: number, reverse: boolean): string {
-  const order = reverse ? "ORDER BY since DESC, rec DESC" : "ORDER BY since, rec";
-  const walk = `SELECT * FROM (SELECT state, since, rec FROM entry WHERE ${WALK} ${order} LIMIT ?)`;
-  const entries =
-    states === 1 ? walk : `SELECT * FROM (${Array(states).fill(walk).join(" UNION ALL ")}) ${order} LIMIT ?`;
-  return `SELECT r.idx = ? AND e.state = r.state AND e.since = r.since AS fits, ${RECORD}
-    FROM (${entries}) AS e LEFT JOIN record AS r ON r.rec = e.rec`;
-}
+const walk = (order: string) => `SELECT r.idx = ? AND e.state = r.state AND e.since = r.since AS fits, ${RECORD}
+  FROM entry AS e LEFT JOIN record AS r ON r.rec = e.rec
+  WHERE e.ix = ? AND e.key = ? AND e.state = ? AND (e.since, e.rec) > (?, ?) AND (e.since, e.rec) < (?, ?) ${order} LIMIT ?`;
+export const WALK_UP = walk("ORDER BY e.since, e.rec");
+export const WALK_DOWN = walk("ORDER BY e.since DESC, e.rec DESC");
 
-/** Whether the last of one state lies before a position; parameters: ix, key, state. */
+/** The entry next to a place, whatever it belongs to. Parameters: ix, key, state, since, rec. */
+const neighbour = (side: string, order: string) => `SELECT e.ix, e.key, e.state, e.since, r.idx, ${RECORD}
+  FROM (SELECT * FROM entry WHERE (ix, key, state, since, rec) ${side} (?, ?, ?, ?, ?) ${order} LIMIT 1) AS e
+  LEFT JOIN record AS r ON r.rec = e.rec`;
+export const ENTRY_AT_OR_BEFORE = neighbour("<=", DOWN);
+export const ENTRY_BEHIND = neighbour(">", UP);
+export const ENTRY_AT_OR_BEHIND = neighbour(">=", UP);
+export const ENTRY_BEFORE = neighbour("<", DOWN);
+
+/** The last of one state, or the one so many before it. */
 export const LAST_ENTRY =
   "SELECT since, rec FROM entry WHERE ix = ? AND key = ? AND state = ? ORDER BY since DESC, rec DESC LIMIT 1 OFFSET ?";
 
@@ -100,7 +106,7 @@ export const CLEAR_OUTBOX = "DELETE FROM outbox WHERE idx = ?";
 
 // ── imports ─────────────────────────────────────────────────────────────────────────────────────────
 
-export const MARK = "SELECT watermark, sum FROM import_mark WHERE idx = ? AND name = ?";
+export const MARKS = "SELECT idx, name, watermark, sum FROM import_mark";
 /** A mark that is NULL leaves the one that is there. */
 export const SET_MARK =
   "INSERT INTO import_mark (idx, name, watermark, sum) VALUES (?, ?, ?, ?) ON CONFLICT (idx, name) DO UPDATE SET watermark = excluded.watermark, sum = excluded.sum WHERE excluded.watermark IS NOT NULL";
@@ -109,8 +115,6 @@ export const SET_MARK =
 
 export const HAS_ENTRY = "SELECT 1 AS yes FROM entry WHERE ix = ? AND key = ? AND state = ? AND since = ? AND rec = ?";
 export const ENTRY_COUNTS = "SELECT ix, count(*) AS n FROM entry GROUP BY ix";
-export const ALL_COUNTERS = "SELECT idx, state, n, sum FROM counter";
 export const CHANGES_FROM = `SELECT seq, idx, prev, ${COLUMNS} FROM change WHERE seq > ? ORDER BY seq LIMIT ?`;
 export const OUTBOX_FROM = `SELECT seq, idx, prev, ${COLUMNS} FROM outbox WHERE seq > ? ORDER BY seq LIMIT ?`;
-export const ALL_MARKS = "SELECT idx, name, watermark, sum FROM import_mark";
 export const ALL_TOMBSTONES = "SELECT idx, id, state, since, origin, sum FROM tombstone";

@@ -5,6 +5,7 @@
 
 import { type Deferred, deferred } from "../../abort.ts";
 import { ClosedError, StateStoreBusyError, StateStoreUnavailableError, WriteDeadlineError } from "../../errors.ts";
+import type { CommitTimes, Scope } from "../record-store.ts";
 import { toError } from "./failure.ts";
 import type { Body, FromWriter, Reply, Request } from "./protocol.ts";
 import { Slots } from "./slots.ts";
@@ -22,6 +23,7 @@ export interface SubmitOptions {
   signal?: AbortSignal | undefined;
   /** On the clock of `performance.now()`. */
   until: number;
+  onCommit?: Scope["onCommit"];
 }
 
 class Pending {
@@ -126,7 +128,7 @@ export class WriterClient {
   }
 
   receive(message: FromWriter): void {
-    if ("replies" in message) for (const reply of message.replies) this.#settle(reply);
+    if ("replies" in message) for (const reply of message.replies) this.#settle(reply, message.commit);
     else if ("closed" in message) this.#closing?.resolve();
     if (this.#waiting.length > 0) this.#send();
     this.#rest();
@@ -174,11 +176,12 @@ export class WriterClient {
     if (requests.length > 0) this.#host.post({ requests });
   }
 
-  #settle({ slot, result }: Reply): void {
+  #settle({ slot, result }: Reply, commit: CommitTimes | null = null): void {
     const pending = this.#sent.get(slot);
     if (pending === undefined) return;
     this.#sent.delete(slot);
     this.#free.push(slot);
+    if (commit !== null) pending.options.onCommit?.(commit, pending.waitedMs());
     if (result.ok) pending.succeed(result.value);
     else if (result.ok === false) pending.fail(toError(result.failure, this.#path, pending.waitedMs()));
   }

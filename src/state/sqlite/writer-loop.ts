@@ -73,7 +73,7 @@ export class WriterLoop {
       writer.flushed = this.#flushed;
       const replies = writer.commit(this.#queue, this.#surroundings.pull);
       if (replies !== null) {
-        this.#surroundings.emit({ replies });
+        this.#surroundings.emit({ replies, commit: writer.lastCommit });
         await this.#surroundings.turn();
         continue;
       }

@@ -3,6 +3,7 @@
  * It never waits; whoever drives it decides how to wait where another process has the lock.
  */
 import { statSync } from "node:fs";
+import type { CommitTimes } from "../record-store.ts";
 import { type DatabaseSync, Statements } from "./database.ts";
 import { failureOf, TypedFailure } from "./failure.ts";
 import type { Guard } from "./guard.ts";
@@ -27,6 +28,8 @@ export class Writer {
   readonly #slots: Slots;
   readonly #guard: Guard;
   #flushed = true;
+  /** Of the last transaction; null when it failed. */
+  lastCommit: CommitTimes | null = null;
 
   constructor({ database, guard }: OpenStore, path: string, slots: Slots) {
     this.#database = database;
@@ -51,6 +54,7 @@ export class Writer {
   commit(queue: Request[], pull: () => void): Reply[] | null {
     const taken: Taken[] = [];
     const skipped: Reply[] = [];
+    this.lastCommit = null;
     const takeNext = (): Taken | undefined => {
       for (let request = queue.shift(); request !== undefined; request = queue.shift()) {
         const next: Taken = { request, result: { ok: null } };
@@ -77,7 +81,9 @@ export class Writer {
         this.#execute(transaction, next);
       }
       transaction.finish();
+      const start = performance.now();
       this.#database.exec("COMMIT");
+      this.lastCommit = { batch: taken.length, flushMs: performance.now() - start };
     } catch (error) {
       this.#rollback();
       this.#runAlone(taken, error);
