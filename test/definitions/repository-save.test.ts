@@ -166,6 +166,15 @@ describe.each(indexKinds)("save, over the %s index", (kind) => {
     expect(world.files()).toEqual(before);
   });
 
+  it("refuses a new file for an id whose {id}.yaml somebody may just be editing", async () => {
+    const world = await openWorld(kind);
+    world.put(`swamp/echo/${idOf(1)}.yaml`, `id: ${idOf(1)}\nname: we`.slice(0, -12));
+    const before = world.files();
+    await expect(world.repository().save(TYPE, thing(1, "web"))).rejects.toThrow(DefinitionProblemError);
+    await world.repository().delete(TYPE, idOf(1));
+    expect(world.files()).toEqual(before);
+  });
+
   it("refuses where {name}.yaml is a dangling symbolic link, or one that leads out of the boundary", async () => {
     const world = await openWorld(kind);
     mkdirSync(join(world.base, DIR), { recursive: true });
