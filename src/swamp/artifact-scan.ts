@@ -11,7 +11,7 @@ import {
   decodeWatermark,
   encodeWatermark,
   horizonFor,
-  horizonOf,
+  inodesOf,
   type ModelDirectory,
   modelKey,
   seenUntil,
@@ -86,6 +86,7 @@ export async function* scanArtifacts(
   const progress: ArtifactProgress = { total, examined: 0, read: 0 };
   // Never ahead of what the file system has stamped: its clock may be another machine's, or ours may be wrong today.
   let newest = models.reduce((latest, model) => Math.max(latest, model.changedAt), 0);
+  const inodes = inodesOf(models);
   let marked = 0;
 
   for (const [bucket, items] of buckets.entries()) {
@@ -110,7 +111,7 @@ export async function* scanArtifacts(
     const knowsMore = done > (since?.done ?? 0) % BUCKETS;
     if (done === BUCKETS || (knowsMore && progress.read - marked >= MARK_EVERY)) {
       marked = progress.read;
-      const reached = horizonOf(Math.min(startedAtNs, newest), inode, models);
+      const reached = { clockNs: Math.min(startedAtNs, newest), inode, models: inodes };
       const before = done === BUCKETS ? null : horizonFor(since, BUCKETS - 1);
       yield { kind: "mark", watermark: encodeWatermark({ horizon: reached, done, before }) };
     }
@@ -119,7 +120,7 @@ export async function* scanArtifacts(
 }
 
 /** Artifacts between two marks. */
-const MARK_EVERY = 500;
+const MARK_EVERY = 250;
 
 /** The longest tick of a kernel: change times may lag behind the clock by so much. */
 const TICK_MS = 10;

@@ -78,9 +78,10 @@ export function seenUntil(horizon: Horizon | null, typeInode: string, model: Mod
 
 const NOTHING = -1;
 
-export function horizonOf(clockNs: number, inode: string, models: readonly ModelDirectory[]): Horizon {
+/** What a horizon says of the models: in a scan always the same. */
+export function inodesOf(models: readonly ModelDirectory[]): Horizon["models"] {
   const largest = [...models].sort((a, b) => b.items - a.items).slice(0, MAX_MODELS);
-  return { clockNs, inode, models: Object.fromEntries(largest.map((model) => [model.key, model.inode])) };
+  return Object.fromEntries(largest.map((model) => [model.key, model.inode]));
 }
 
 export function encodeWatermark({ horizon, done, before }: Watermark): string {
