@@ -1,11 +1,12 @@
 /** What a byte may be in a scalar, and what a plain scalar means where every YAML schema agrees. */
 
-/** Classes of bytes in text. Up to TEXT_BREAK they may stand in a comment, up to TEXT_SPACE in a literal block. */
+/** Classes of bytes in text, so that up to a class they may be copied: up to TEXT_SPACE between double quotes … */
 export const TEXT_ORDINARY = 0;
 export const TEXT_COLON = 1;
 export const TEXT_HASH = 2;
-export const TEXT_ESCAPED = 3;
-export const TEXT_SPACE = 4;
+export const TEXT_SPACE = 3;
+/** … and up to here, with a backslash before it in JSON, everywhere else. */
+export const TEXT_ESCAPED = 4;
 export const TEXT_BREAK = 5;
 /** The first byte of a character beyond ASCII: see {@link printableLength}. */
 export const TEXT_UNICODE = 6;
