@@ -1,9 +1,10 @@
 /**
  * Report 1955, reproduced and gone: `node examples/demo-boot.ts [--n 10115]`.
  *
- * Generates the report's artifacts (of N leases, 19 still active), imports them once, and boots twice: the server is ready at
- * once, and sweeps in the background while new leases are acquired. Then the same artifacts are booted from in the
- * report's way, in the same run. Ctrl-C stops at once and leaves nothing behind; a promise that is not kept ends it with an error.
+ * Generates the report's artifacts (of N leases, 19 still active), imports them once, and boots twice: the server is
+ * ready at once, and sweeps in the background while new leases are acquired. Then the same artifacts are booted from
+ * in the report's way, in the same run. Ctrl-C stops at once and leaves nothing behind; a promise that is not kept
+ * ends it with an error.
  */
 import { strict as assert } from "node:assert";
 import { randomUUID } from "node:crypto";

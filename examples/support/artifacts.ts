@@ -72,7 +72,10 @@ export const REPORTED: FleetOptions = { leases: 10_115, active: 19, pending: 43,
 
 export interface Fleet {
   leases: number;
-  /** Versions of leases: three of each that has ended, and two of those that are active or ended without having written. */
+  /**
+   * Versions of leases: three of each that has ended, and two of those that are active or ended without having
+   * written.
+   */
   versions: number;
   activeIds: string[];
 }

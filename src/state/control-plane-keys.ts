@@ -37,7 +37,10 @@ export function directoryOfPrefix(prefix: string): string {
   return prefix.split("/").slice(0, -1).map(encodeSegment).join("/");
 }
 
-/** What a directory's name adds to the keys below it, given what the directories above did; null for one that is not ours. */
+/**
+ * What a directory's name adds to the keys below it, given what the directories above did; null for one that is not
+ * ours.
+ */
 export function enterDirectory(above: string, name: string): string | null {
   if (name.endsWith(GOES_ON)) return decode(above, name.slice(0, -1));
   const key = decode(above, name);

@@ -2,7 +2,10 @@
 import { open } from "node:fs/promises";
 import { dirname } from "node:path";
 
-/** Creates the file with this content; on disk when it resolves, where `flush` says so. Its name is not: {@link flushDirectory}. */
+/**
+ * Creates the file with this content; on disk when it resolves, where `flush` says so. Its name is not: {@link
+ * flushDirectory}.
+ */
 export async function writeNewFile(path: string, data: Uint8Array | string, flush = true): Promise<void> {
   const file = await open(path, "wx");
   try {

@@ -7,7 +7,10 @@ import { untilAborted } from "./import.ts";
 import type { ReapReport, RunOwner, RunRecord, RunSource } from "./model.ts";
 
 export interface ReapOptions extends AbortOptions {
-  /** How long the heartbeat of a run must stand still before it is ended, where nothing else can tell. Default 120,000. */
+  /**
+   * How long the heartbeat of a run must stand still before it is ended, where nothing else can tell. Default
+   * 120,000.
+   */
   ttlMs?: number | undefined;
   /** Where processes announce themselves: see `announceInstance`. Without it their PIDs alone decide. */
   instancesDir?: string | undefined;

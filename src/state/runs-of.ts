@@ -13,9 +13,9 @@ export interface RunsOfOptions<D> {
 const byIndex = new WeakMap<object, RunSource>();
 
 /**
- * What is `running` in an index of runs (what is suspended has no process that could die). `end` makes it `failed`, with the reason as
- * `error` in its data, unless the record has changed since it was read. Without options the same source is given each time, so that
- * {@link reapRuns} knows again what it has seen.
+ * What is `running` in an index of runs (what is suspended has no process that could die). `end` makes it `failed`,
+ * with the reason as `error` in its data, unless the record has changed since it was read. Without options the same
+ * source is given each time, so that {@link reapRuns} knows again what it has seen.
  */
 export function runsOf<D extends object>(index: StateIndex<D, RunState>, options?: RunsOfOptions<D>): RunSource {
   if (options !== undefined) return new IndexedRuns(index, options);

@@ -26,8 +26,8 @@ export interface KnownRecord<D> {
 
 export interface ArtifactImportOptions<D = unknown> extends Omit<ArtifactScanOptions, "items"> {
   /**
-   * The records that still live, such as `index.byState("active")`: one that came from an artifact which is now gone or deleted is
-   * yielded as `dangling`. Default: none is.
+   * The records that still live, such as `index.byState("active")`: one that came from an artifact which is now gone
+   * or deleted is yielded as `dangling`. Default: none is.
    */
   live?: AsyncIterable<KnownRecord<D>> | undefined;
 }
@@ -37,8 +37,8 @@ export interface ArtifactImportOptions<D = unknown> extends Omit<ArtifactScanOpt
  *
  *     leases.import("artifacts", (since) => leasesFromArtifacts(dataDir, { since, live: leases.byState("active") }))
  *
- * Everything that {@link scanArtifacts} says of `since`, of what is thrown and of an abort holds here. Deleted and renamed
- * items are left out.
+ * Everything that {@link scanArtifacts} says of `since`, of what is thrown and of an abort holds here. Deleted and
+ * renamed items are left out.
  */
 export function leasesFromArtifacts(
   dataDir: string,

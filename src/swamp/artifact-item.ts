@@ -1,6 +1,7 @@
 /**
  * One data item as swamp keeps it: `{item}/{version}/raw` and `metadata.yaml`, and beside the versions the marker
- * `latest`. What is wrong with an item is a {@link ItemReading} of kind `problem`; what is wrong with the disk is thrown.
+ * `latest`. What is wrong with an item is a {@link ItemReading} of kind `problem`; what is wrong with the disk is
+ * thrown.
  */
 import { readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
@@ -29,8 +30,8 @@ export type ItemReading =
   | { kind: "absent" };
 
 /**
- * Reads the item's latest version: the one that the marker names, or where there is no marker (swamp takes it away for a
- * moment when it replaces it) the highest that is complete.
+ * Reads the item's latest version: the one that the marker names, or where there is no marker (swamp takes it away
+ * for a moment when it replaces it) the highest that is complete.
  *
  * @throws DefinitionReadError when the disk refuses (EACCES, EMFILE, EIO …)
  */
@@ -113,9 +114,9 @@ export function readMarker(path: string): string {
 // ── what changes when an item changes ───────────────────────────────────────────────────────────────────────────
 
 /**
- * When the item last changed in a way that may change its reading, in ns since the epoch; null when it is gone. It looks
- * at the change times, which no call can set back, of the item's directory (versions that come and go, a marker that is
- * replaced), the marker (rewritten in place), and the newest version's directory, content and metadata.
+ * When the item last changed in a way that may change its reading, in ns since the epoch; null when it is gone. It
+ * looks at the change times, which no call can set back, of the item's directory (versions that come and go, a marker
+ * that is replaced), the marker (rewritten in place), and the newest version's directory, content and metadata.
  */
 export function changedAt(dir: string): number | null {
   const names = listNames(dir);
@@ -138,7 +139,10 @@ function changeTime(path: string, floor: number): number {
   return Math.max(floor, settledAt(unpackStamp(stamp, 0)));
 }
 
-/** Times that are cut to whole seconds tell nothing of the rest of their second. Finer clocks are waited for by the scan. */
+/**
+ * Times that are cut to whole seconds tell nothing of the rest of their second. Finer clocks are waited for by the
+ * scan.
+ */
 export function settledAt({ ctimeNs, granularityNs }: { ctimeNs: bigint; granularityNs: number }): number {
   return Number(ctimeNs) + (granularityNs >= 1e9 ? granularityNs : 0);
 }

@@ -13,7 +13,9 @@ import { type ArtifactKind, contentOf, tells } from "./artifact-records.ts";
 
 export interface ArtifactMirrorOptions<D, S extends string> {
   kind: ArtifactKind<D, S>;
-  /** The model instance under which a record is written that was made here; an imported one stays where it came from. */
+  /**
+   * The model instance under which a record is written that was made here; an imported one stays where it came from.
+   */
   modelId: string | ((record: StateRecord<D, S>) => string);
   /** The tag `modelName` of what is written there. */
   modelName: string | ((record: StateRecord<D, S>) => string);
@@ -21,16 +23,19 @@ export interface ArtifactMirrorOptions<D, S extends string> {
   onWillWrite?: (paths: string[]) => Promise<void>;
   /** After each write: swamp keeps a catalog. */
   onWritten?: (transition: StateTransition<D, S>, receipt: MirrorReceipt | undefined) => Promise<void>;
-  /** `flushed` (default): on disk before it counts as delivered. `written`: a loss of power may lose the newest versions. */
+  /**
+   * `flushed` (default): on disk before it counts as delivered. `written`: a loss of power may lose the newest
+   * versions.
+   */
   durability?: "flushed" | "written";
 }
 
 /**
- * A mirror for `openStateIndex({ mirror })` that writes each change as the next version of the record's artifact, in the
- * form that {@link scanArtifacts} reads. Content and metadata are complete before the marker names the version, and the
- * marker is replaced atomically: a reader finds the old version or the new one. What the artifact tells already, because
- * it was delivered before or has just been imported from there, is not written again. A record whose artifact is gone
- * (`dangling`) has nothing to follow.
+ * A mirror for `openStateIndex({ mirror })` that writes each change as the next version of the record's artifact, in
+ * the form that {@link scanArtifacts} reads. Content and metadata are complete before the marker names the version,
+ * and the marker is replaced atomically: a reader finds the old version or the new one. What the artifact tells
+ * already, because it was delivered before or has just been imported from there, is not written again. A record whose
+ * artifact is gone (`dangling`) has nothing to follow.
  *
  * @throws UnsafePathError from `locate` and `write` for an id or origin that leads out of the type's directory
  */

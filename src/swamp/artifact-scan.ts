@@ -38,7 +38,9 @@ export type ArtifactResult =
 export interface ArtifactScanOptions extends AbortOptions {
   /** The watermark of an earlier scan: only what came or changed after it is read. Default: everything is. */
   since?: string | null | undefined;
-  /** Whether to look at the item with this data name. Must answer the same in every scan of one series. Default: all. */
+  /**
+   * Whether to look at the item with this data name. Must answer the same in every scan of one series. Default: all.
+   */
   items?: ((name: string) => boolean) | undefined;
   /** At every turn of the event loop, and at the end. */
   onProgress?: ((progress: ArtifactProgress) => void) | undefined;
@@ -54,15 +56,15 @@ export interface ArtifactProgress {
 }
 
 /**
- * Reads `{dataDir}/{type}/{modelId}/{dataName}`, in no particular order, in slices of a few milliseconds on this thread.
- * A directory that does not exist is an empty one.
+ * Reads `{dataDir}/{type}/{modelId}/{dataName}`, in no particular order, in slices of a few milliseconds on this
+ * thread. A directory that does not exist is an empty one.
  *
  * With `since`, an item is read when anything of it came or changed after that scan: the item itself, a version, the
  * marker (replaced, or rewritten in place), the newest version's content or metadata, whoever wrote it and whatever
- * mtime it was given; or when the directory of its model is not the one that was there under that id. Each item is asked
- * for its change times (7 µs), and nothing else is opened. What was written while the last scan ran may be read again.
- * Not seen: an edit in place of a version that is not the newest, and what was written while the clock was set back to
- * before the last scan (after such an accident, scan without `since`).
+ * mtime it was given; or when the directory of its model is not the one that was there under that id. Each item is
+ * asked for its change times (7 µs), and nothing else is opened. What was written while the last scan ran may be read
+ * again. Not seen: an edit in place of a version that is not the newest, and what was written while the clock was set
+ * back to before the last scan (after such an accident, scan without `since`).
  *
  * An abort rejects with the signal's reason; nothing is left open, and the last mark holds.
  *
@@ -126,8 +128,8 @@ const MARK_EVERY = 250;
 const TICK_MS = 10;
 
 /**
- * A moment behind which lies whatever changes from now on. It takes the time of a tick, so that what was written just before
- * is seen for good, and not read again by the next scan.
+ * A moment that whatever changes from now on is later than. It takes the time of a tick to come by, so that what was
+ * written just before is seen for good, and not read again by the next scan.
  */
 async function passTick(signal: AbortSignal | undefined): Promise<number> {
   const now = Date.now() + 1;

@@ -1,12 +1,12 @@
 /**
- * How far a scan of artifacts has come, as a string of bounded size (under 16 kB), so that the next one need not read again what has
- * not changed since.
+ * How far a scan of artifacts has come, as a string of bounded size (under 16 kB), so that the next one need not read
+ * again what has not changed since.
  *
- * It holds a moment of the file system's own clock: an item whose last change lies behind that moment is taken as unseen.
- * The change time decides (ctime), which no call can set back: old mtimes, as from a checkout or an archive, hide nothing.
- * What a rename of a whole model directory changes for the items in it shows in the directory's inode. A scan that
- * was cut off is gone on with: items are taken in the order of {@link bucketOf}, and for the buckets not yet done the
- * older moment still counts.
+ * It holds a moment of the file system's own clock: an item that changed later is unseen. The change time decides
+ * (ctime), which no call can set back, and which a rename sets (on ext4, XFS, Btrfs, tmpfs): old mtimes, as from a
+ * checkout or an archive, hide nothing. When a whole model directory is renamed, nothing changes in the items in it:
+ * that shows in the directory's inode. A scan that was cut off is gone on with: items are taken in the order of
+ * {@link bucketOf}, and for the buckets not yet done the older moment still counts.
  */
 import { createHash } from "node:crypto";
 import { isRecord } from "./artifact-metadata.ts";
@@ -44,8 +44,8 @@ export interface ModelDirectory {
 export const BUCKETS = 64;
 
 /**
- * Models beyond this many are told apart by their change time alone: all items of one are taken as unseen when an item came to it or
- * went. They are those with the fewest items.
+ * Models beyond this many are told apart by their change time alone: all items of one are taken as unseen when an
+ * item came to it or went. They are those with the fewest items.
  */
 const MAX_MODELS = 128;
 

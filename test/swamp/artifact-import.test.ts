@@ -63,7 +63,7 @@ describe("a record made of an artifact", () => {
     ]);
   });
 
-  test("a lease without usable dates has those of its version; a worker's state was entered when it was written", async () => {
+  test("a lease without dates has those of its version; a worker's state was entered when it was written", async () => {
     const dataDir = tempDir();
     putLease(dataDir, 1, { createdAt: "yesterday" });
     putLease(dataDir, 2, { createdAt: 5, state: "completed" });

@@ -84,7 +84,7 @@ describe("a lease index over swamp's artifacts", () => {
     expect(await importInto(leases, dataDir)).toMatchObject({ updated: 0, dangling: 0, examined: 0 });
   });
 
-  test("what the index changes, the artifacts follow, each where it came from; the next import moves nothing back", async () => {
+  test("what the index changes, the artifacts follow where they are; the next import moves nothing back", async () => {
     const dataDir = tempDir();
     const fleet = await writeFleet(dataDir, { leases: 60, active: 19, pending: 0, workers: 0 });
     const leases = await open(tempDir(), mirrorTo(dataDir));

@@ -1,4 +1,7 @@
-/** A server with a lease index that artifacts follow: acquires and completes leases, and says so after each is durable. */
+/**
+ * A server with a lease index that artifacts follow: acquires and completes leases, and says so after each is
+ * durable.
+ */
 import { openLeaseIndex } from "../../src/state/index.ts";
 import { artifactMirror, stepLeaseArtifacts } from "../../src/swamp/index.ts";
 
