@@ -88,6 +88,8 @@ export class LiveIndex implements DefinitionIndex, IndexInternals {
       this.#check(o);
       if (typeof query.key !== "string") throw new InvalidArgumentError(query.by, query.key, "a string");
       if (query.type !== null) checkType(query.type);
+      // No definition has such a name or id; in UTF-8 it would be taken for another.
+      if (!query.key.isWellFormed() || query.key.includes("\0")) return Promise.resolve(null);
       const answer = this.#selection.attempt(query, accept);
       if (answer === NOT_READY) {
         const slowly = () => this.#selectSlowly(query, accept, o ?? {}, telemetry);
@@ -102,8 +104,13 @@ export class LiveIndex implements DefinitionIndex, IndexInternals {
   }
 
   readonly #workDone = (): WorkDone => {
-    const { filesRead, directoriesListed, eventsDrained } = this.#parts.freshness;
-    return { filesRead, directoriesListed, eventsDrained, rereads: this.#selection.counts.reread };
+    const { filesRead, eventsDrained, passes } = this.#parts.freshness;
+    return {
+      filesRead: filesRead + passes.filesRead,
+      directoriesListed: passes.directoriesListed,
+      eventsDrained,
+      rereads: this.#selection.counts.reread,
+    };
   };
 
   #check(o: AbortOptions | undefined): void {
@@ -176,7 +183,7 @@ export class LiveIndex implements DefinitionIndex, IndexInternals {
     const report: RefreshReport = { files: 0, read: 0, changed: 0, removed: 0, problems: 0, elapsedMs: 0 };
     let total = 0;
     for (const state of tree.types.values()) for (const count of state.counts) total += count;
-    const stopListening = freshness.listen({
+    const stopListening = freshness.passes.listen({
       progress: (files, read) =>
         o.onProgress?.({
           files: report.files + files,

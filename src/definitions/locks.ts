@@ -55,28 +55,63 @@ export async function withId<T, R>(
 ): Promise<R> {
   const hash = createHash("sha256").update(id).digest("hex").slice(0, 2);
   const path = join(lockDir, `.id-${hash}`);
-  const maxWaitMs = lock.maxWaitMs ?? DEFAULT_MAX_WAIT_MS;
+  let leaveLine: (() => void) | undefined;
+  const enter = async (either: AbortSignal): Promise<MutexUse> => {
+    leaveLine = await enterLine(`${path}\0${id}`, either);
+    return useMutex(path, either);
+  };
+  try {
+    const mutex = await waitAtMost(path, lock.maxWaitMs, enter, signal);
+    try {
+      return await work();
+    } finally {
+      mutex.leave();
+    }
+  } finally {
+    leaveLine?.();
+  }
+}
+
+/**
+ * Runs `work` when nobody else in this process asks for the name: those who wait for a name need not each take the lock's
+ * files to learn that there is nothing left to do. Aborted while it waits, it rejects with the reason.
+ *
+ * @throws NameLockTimeoutError
+ */
+export async function inLineForName<T, R>(
+  { lockDir, lock }: RepositoryContext<T>,
+  name: string,
+  work: () => Promise<R>,
+  signal: AbortSignal | undefined,
+): Promise<R> {
+  const path = join(lockDir, name);
+  const leaveLine = await waitAtMost(path, lock.maxWaitMs, (either) => enterLine(`resolve\0${path}`, either), signal);
+  try {
+    return await work();
+  } finally {
+    leaveLine();
+  }
+}
+
+/** `wait` gets a signal that aborts with the caller's, or with a NameLockTimeoutError; no timer or listener outlives it. */
+async function waitAtMost<R>(
+  path: string,
+  maxWaitMs: number | undefined,
+  wait: (either: AbortSignal) => Promise<R>,
+  signal: AbortSignal | undefined,
+): Promise<R> {
   signal?.throwIfAborted();
+  const limit = maxWaitMs ?? DEFAULT_MAX_WAIT_MS;
   const stop = new AbortController();
   const onAbort = (): void => stop.abort(signal?.reason);
   signal?.addEventListener("abort", onAbort, { once: true });
-  const timer = setTimeout(() => stop.abort(new NameLockTimeoutError(path, maxWaitMs, null)), maxWaitMs);
-  let leaveLine: (() => void) | undefined;
-  let mutex: MutexUse;
+  const timer = setTimeout(() => stop.abort(new NameLockTimeoutError(path, limit, null)), limit);
   try {
-    leaveLine = await enterLine(`${path}\0${id}`, stop.signal);
-    mutex = await useMutex(path, stop.signal);
+    return await wait(stop.signal);
   } catch (error) {
-    leaveLine?.();
     throw named(path, error);
   } finally {
     clearTimeout(timer);
     signal?.removeEventListener("abort", onAbort);
-  }
-  try {
-    return await work();
-  } finally {
-    mutex.leave();
-    leaveLine();
   }
 }

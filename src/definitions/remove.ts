@@ -6,6 +6,7 @@ import { holderOf } from "./holders.ts";
 import { withId } from "./locks.ts";
 import { flushAll } from "./save.ts";
 import { untilSettled } from "./settle.ts";
+import { takeTurn } from "./turns.ts";
 import { type TypeRef, writableType } from "./type-path.ts";
 import { hasTypeDirectory, inodeAt, remove, removeEmptyDirectories } from "./write.ts";
 
@@ -22,6 +23,7 @@ export async function removeDefinition<T>(
   options.signal?.throwIfAborted();
   const type = writableType(typeRef);
   if ((await holderOf(context, type, id, options)) === null) return;
+  await takeTurn(options.signal);
   await untilSettled(context, { type, id, name: "" }, () =>
     withId(context, id, () => removeHeld(context, type, id, options), options.signal),
   );

@@ -5,12 +5,13 @@ import type { NameLock } from "../lock/index.ts";
 import type { DefinitionEntry } from "../scan/model.ts";
 import { type Found, type RepositoryContext, select, typeOfEntry } from "./context.ts";
 import { holderOf } from "./holders.ts";
-import { withName } from "./locks.ts";
+import { inLineForName, withName } from "./locks.ts";
 import { type CreationTelemetry, observeCreation } from "./observe.ts";
 import { conflict } from "./placement.ts";
 import { type Manuscript, prepare } from "./prepare.ts";
 import { storeNew } from "./save.ts";
 import { untilSettled } from "./settle.ts";
+import { takeTurn } from "./turns.ts";
 import { assertWritableName, normalizeType, type TypeRef, writableType } from "./type-path.ts";
 
 export interface ResolveOptions extends AbortOptions {
@@ -50,7 +51,7 @@ export async function resolveOrCreate<T>(
   assertWritableName(name);
   const telemetry = observeCreation(normalizeType(type), name);
   const creation = { context, type, name, create, lookUp, signal, telemetry };
-  return telemetry === null ? createUnderLock(creation) : telemetry.during(() => createUnderLock(creation));
+  return telemetry === null ? createInLine(creation) : telemetry.during(() => createInLine(creation));
 }
 
 interface Creation<T> {
@@ -61,6 +62,12 @@ interface Creation<T> {
   lookUp: () => Promise<Resolved<T> | null>;
   signal: AbortSignal | undefined;
   telemetry: CreationTelemetry | null;
+}
+
+async function createInLine<T>(creation: Creation<T>): Promise<Resolved<T>> {
+  const { context, name, lookUp, signal } = creation;
+  await takeTurn(signal);
+  return inLineForName(context, name, async () => (await lookUp()) ?? (await createUnderLock(creation)), signal);
 }
 
 async function createUnderLock<T>(creation: Creation<T>): Promise<Resolved<T>> {

@@ -15,6 +15,7 @@ export function statsOf(
     const reason = whyNotExact(state);
     types[state.type] = { freshness: reason === null ? "exact" : "bounded", reason };
   }
+  const { filesRead, passes } = freshness;
   const reason = tree.unwatchable ?? firstReason(types, asked);
   return {
     ...o,
@@ -27,8 +28,8 @@ export function statsOf(
       directories: tree.watched,
       overflows: tree.overflows,
     },
-    lastSweep: freshness.lastSweep,
-    io: { filesRead: freshness.filesRead, directoriesListed: freshness.directoriesListed },
+    lastSweep: passes.lastSweep,
+    io: { filesRead: filesRead + passes.filesRead, directoriesListed: passes.directoriesListed },
   };
 }
 

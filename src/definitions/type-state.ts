@@ -24,7 +24,7 @@ export class TypeState {
   readonly pending: Set<string>[];
   /** Links change where no directory watch looks: each is looked at in every lookup. */
   readonly symlinks: Set<string>[];
-  /** What only the caller's own parser can judge. */
+  /** What takes a parser to judge: too long for a lookup to do by the way. */
   readonly deferred: Set<string>[];
   /** Files that the disk refused, by path. */
   readonly unreadable = new Map<string, { root: number; filename: string; error: DefinitionReadError }>();
@@ -50,14 +50,15 @@ export class TypeState {
   }
 
   get pendingFiles(): number {
-    let files = 0;
-    for (const names of this.pending) files += names.size;
-    return files;
+    return sizeOf(this.pending);
+  }
+
+  get deferredFiles(): number {
+    return sizeOf(this.deferred);
   }
 
   get hasSymlinks(): boolean {
-    for (const names of this.symlinks) if (names.size > 0) return true;
-    return false;
+    return sizeOf(this.symlinks) > 0;
   }
 
   /** Calls for a sweep of this type. Those below it keep what they know. */
@@ -71,6 +72,12 @@ export class TypeState {
     this.invalidate();
     for (const child of this.children.values()) child.invalidateTree();
   }
+}
+
+function sizeOf(sets: readonly Set<string>[]): number {
+  let size = 0;
+  for (const set of sets) size += set.size;
+  return size;
 }
 
 /** `a/b/c` → `a/b`; null for the root itself. */

@@ -6,6 +6,7 @@
  */
 import fs from "node:fs";
 import { dirname, join } from "node:path";
+import pLimit from "p-limit";
 import { DefinitionWriteError, StorageFullError, TussockError, UnsafePathError } from "../errors.ts";
 
 /** A file is written under this name first: hidden, and never taken for a definition. */
@@ -21,17 +22,26 @@ export interface Draft {
   discard(): void;
 }
 
+export interface DraftOptions {
+  /** A file whose mode the draft gets, and whose owner, where that is allowed. */
+  like?: fs.Stats | undefined;
+  /** Bring its content to the disk. */
+  flush: boolean;
+}
+
 /**
- * Writes `text` into a temporary file of `dir`. With `like`, it gets that file's mode, and its owner where that is
- * allowed. With `flush`, its content has reached the disk. Leaves nothing behind when it fails.
+ * Few at once: each holds a descriptor, and a flush of the directory, for which those before them wait, must not stand
+ * behind a thousand flushes of files in the runtime's pool of four threads.
  */
-export async function writeDraft(
-  dir: string,
-  text: string,
-  options: { like?: fs.Stats | undefined; flush: boolean },
-): Promise<Draft> {
+const limited = pLimit(8);
+
+/** Writes `text` into a temporary file of `dir`. Leaves nothing behind when it fails. */
+export function writeDraft(dir: string, text: string, options: DraftOptions): Promise<Draft> {
+  return limited(() => writeDraftNow(dir, text, options));
+}
+
+async function writeDraftNow(dir: string, text: string, { like, flush }: DraftOptions): Promise<Draft> {
   const path = join(dir, temporaryName());
-  const { like, flush } = options;
   const discard = (): void => {
     try {
       fs.unlinkSync(path);

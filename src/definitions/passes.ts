@@ -1,0 +1,218 @@
+/** The work that makes a type's answers true again: a sweep, or a look at the files that have changed. */
+import { DefinitionReadError } from "../errors.ts";
+import type { ExamineOptions } from "../scan/examine.ts";
+import { applyOne, emptyApplyResult } from "./apply.ts";
+import type { Commits } from "./commits.ts";
+import type { AppliedPlace, ApplyResult, IndexEngine } from "./engine.ts";
+import { observeSweep, sweepEnded } from "./observe.ts";
+import type { DefinitionStore } from "./store.ts";
+import type { SweepResult } from "./sweep.ts";
+import type { TypeState } from "./type-state.ts";
+import type { TypeTree } from "./type-tree.ts";
+
+/** The caller's parser has this thread only; no turn of the event loop is held for longer. */
+const JUDGING_SLICE_MS = 4;
+
+export interface SweepListener {
+  /** Of the sweep under way. */
+  progress(files: number, read: number): void;
+  swept(result: SweepResult): void;
+}
+
+export class Passes {
+  readonly #store: DefinitionStore;
+  readonly #tree: TypeTree;
+  readonly #commits: Commits;
+  readonly #engine: () => Promise<IndexEngine>;
+  readonly #examine: ExamineOptions;
+  readonly #running = new Set<Promise<unknown>>();
+  readonly #listeners = new Set<SweepListener>();
+  /** Aborts when the index closes. */
+  readonly #signal: AbortSignal;
+  /** Takes note of everything that has happened up to now. */
+  readonly #observe: () => void;
+  filesRead = 0;
+  directoriesListed = 0;
+  lastSweep: { at: number; files: number; elapsedMs: number } | null = null;
+
+  constructor(o: {
+    store: DefinitionStore;
+    tree: TypeTree;
+    commits: Commits;
+    engine: () => Promise<IndexEngine>;
+    examine: ExamineOptions;
+    signal: AbortSignal;
+    observe: () => void;
+  }) {
+    this.#store = o.store;
+    this.#tree = o.tree;
+    this.#commits = o.commits;
+    this.#engine = o.engine;
+    this.#examine = o.examine;
+    this.#signal = o.signal;
+    this.#observe = o.observe;
+  }
+
+  /** Tells of the sweeps to come, until the function returned is called. */
+  listen(listener: SweepListener): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** The next pass that this type needs; the one under way, if there is one. */
+  bring(state: TypeState): Promise<void> {
+    if (state.busy !== null) return state.busy;
+    const hasChanges = state.pendingFiles > 0 || state.deferredFiles > 0;
+    const pass = state.swept && hasChanges ? this.#applyElsewhere(state) : this.#sweep(state);
+    const busy = pass.finally(() => {
+      state.busy = null;
+      this.#running.delete(busy);
+    });
+    busy.catch(() => {});
+    state.busy = busy;
+    this.#running.add(busy);
+    return busy;
+  }
+
+  /** All that runs has ended, one way or the other. */
+  async settled(): Promise<void> {
+    await Promise.allSettled(this.#running);
+  }
+
+  // ── sweeps ──────────────────────────────────────────────────────────────────────────────────────
+
+  async #sweep(state: TypeState): Promise<void> {
+    const telemetry = observeSweep(state.type, () => this.#isKnown(state));
+    try {
+      const result = await this.#sweepOnce(state);
+      if (telemetry !== null) sweepEnded(telemetry, result);
+    } catch (error) {
+      telemetry?.fail(error);
+      throw error;
+    }
+  }
+
+  #isKnown({ type }: TypeState): boolean {
+    const prefix = type === "" ? "" : `${type}/`;
+    return this.#tree.roots.some(
+      (root) => this.#store.filesUnder(root.index, prefix, { limit: 1, nested: false }).length > 0,
+    );
+  }
+
+  async #sweepOnce(state: TypeState): Promise<SweepResult> {
+    const started = performance.now();
+    const engine = await this.#engine();
+    await this.#commits.flush();
+    this.#observe();
+    const { generation } = state;
+    const target = this.#tree.prepareSweep(state);
+    const result = await engine.sweep(target, {
+      signal: this.#signal,
+      onFiles: (files, read) => {
+        for (const listener of this.#listeners) listener.progress(files, read);
+      },
+    });
+    this.#store.readAnew();
+    this.filesRead += result.read;
+    this.directoriesListed += result.dirs.filter((dir) => dir !== null).length;
+    if (this.#tree.finishSweep(state, generation, result)) {
+      for (const { root, filename, path, errno } of result.unreadable) {
+        state.unreadable.set(path, { root, filename, error: new DefinitionReadError(path, errno) });
+      }
+      await this.#judgeDeferred(state);
+      this.#confirmRoots(state);
+      this.#forgetIfGone(state);
+    }
+    const elapsedMs = performance.now() - started;
+    this.lastSweep = { at: Date.now(), files: result.files, elapsedMs };
+    for (const listener of this.#listeners) listener.swept(result);
+    return result;
+  }
+
+  /** A root may have become a link, or another directory, while it was first looked at. */
+  #confirmRoots(state: TypeState): void {
+    if (state.parent !== null) return;
+    for (const root of this.#tree.roots) {
+      const { realDir } = root;
+      if (!root.present) continue;
+      root.adopt();
+      if (root.realDir !== realDir || !root.present) this.#tree.loseRoot(root.index);
+    }
+  }
+
+  #forgetIfGone(state: TypeState): void {
+    if (state.swept && state.dirs.every((dir) => dir === null)) this.#tree.forget(state);
+  }
+
+  // ── changed files ───────────────────────────────────────────────────────────────────────────────
+
+  /** Looks at the changed files at once; what takes a parser is left to a pass. */
+  applyHere(state: TypeState): void {
+    const result = emptyApplyResult();
+    const options = { ...this.#examine, deferParsing: true };
+    for (const at of this.#take(state, state.pending)) applyOne(this.#store, at, options, result);
+    this.#takeResult(state, result);
+    this.#commits.soon();
+  }
+
+  async #applyElsewhere(state: TypeState): Promise<void> {
+    const engine = await this.#engine();
+    await this.#commits.flush();
+    const { generation } = state;
+    const places = this.#take(state, state.pending);
+    if (this.#examine.parse === undefined) places.push(...this.#take(state, state.deferred));
+    try {
+      const result = await engine.apply(places, { signal: this.#signal });
+      this.#store.readAnew();
+      if (state.generation === generation) this.#takeResult(state, result);
+      await this.#judgeDeferred(state);
+    } catch (error) {
+      state.invalidate();
+      throw error;
+    }
+  }
+
+  async #judgeDeferred(state: TypeState): Promise<void> {
+    let since = performance.now();
+    const result = emptyApplyResult();
+    for (const at of this.#take(state, state.deferred)) {
+      applyOne(this.#store, at, this.#examine, result);
+      if (performance.now() - since < JUDGING_SLICE_MS) continue;
+      await new Promise<void>((resolve) => setImmediate(resolve));
+      this.#signal.throwIfAborted();
+      since = performance.now();
+    }
+    this.#takeResult(state, result);
+    this.#commits.soon();
+  }
+
+  /** What is known of these files is no longer known. */
+  #take(state: TypeState, files: readonly Set<string>[]): AppliedPlace[] {
+    const places: AppliedPlace[] = [];
+    for (const [root, names] of files.entries()) {
+      if (state.dirs[root] !== null) {
+        const dir = this.#tree.dirOf(state, root);
+        for (const filename of names) {
+          state.symlinks[root]?.delete(filename);
+          state.unreadable.delete(`${dir}/${filename}`);
+          places.push({ place: { root, type: state.type, typeId: state.id, filename }, dir });
+        }
+      }
+      names.clear();
+    }
+    return places;
+  }
+
+  #takeResult(state: TypeState, result: ApplyResult): void {
+    this.filesRead += result.read;
+    for (const { place } of result.symlinks) state.symlinks[place.root]?.add(place.filename);
+    for (const { place } of result.deferred) state.deferred[place.root]?.add(place.filename);
+    for (const { at, path, errno } of result.unreadable) {
+      const { root, filename } = at.place;
+      state.unreadable.set(path, { root, filename, error: new DefinitionReadError(path, errno) });
+    }
+    result.counts.forEach((change, root) => {
+      state.counts[root] = (state.counts[root] ?? 0) + change;
+    });
+  }
+}
