@@ -25,8 +25,10 @@ export interface ScanProgress {
   vanished: number;
 }
 
-export interface RunOptions extends ExamineOptions {
+/** As the caller gave them, checked. */
+export interface RunOptions extends Omit<ExamineOptions, "boundary" | "deferParsing"> {
   dir: string;
+  boundary: string;
   recursive: boolean;
   workers: number;
   /** Start the workers at once, not when there turn out to be many files. */
@@ -55,6 +57,7 @@ export class ScanRun {
   readonly results = new Results<ScanResult>();
   readonly progress: ScanProgress = { directories: 0, files: 0, entries: 0, problems: 0, vanished: 0 };
   readonly #options: RunOptions;
+  readonly #examine: ExamineOptions;
   readonly #inline: InlineReader;
   readonly #limit: LimitFunction = pLimit(1);
   readonly #ending = new AbortController();
@@ -71,7 +74,9 @@ export class ScanRun {
 
   constructor(options: RunOptions) {
     this.#options = options;
-    this.#inline = new InlineReader(options);
+    const { keys, parse, maxFileBytes, documents, maxDocumentBytes } = options;
+    this.#examine = { keys, parse, maxFileBytes, documents, maxDocumentBytes, boundary: null };
+    this.#inline = new InlineReader(this.#examine);
     this.#reader = this.#inline;
   }
 
@@ -87,10 +92,10 @@ export class ScanRun {
       const kind = readStamp(dir, true, scratch, 0);
       if (kind !== "directory" && kind !== "absent") throw new DefinitionReadError(dir, "ENOTDIR");
       if (kind === "absent") {
-        this.#complete();
+        void this.#finish();
         return;
       }
-      this.#options.boundary = realPath(this.#options.boundary ?? dir);
+      this.#examine.boundary = realPath(this.#options.boundary);
     } catch (error) {
       this.#fail(error);
       return;
@@ -102,12 +107,11 @@ export class ScanRun {
   /** The caller wants no more. Settles when no work is left. */
   async stop(): Promise<void> {
     this.results.drop();
-    await this.#end(() => this.#telemetry?.end());
-    this.results.close();
+    await this.#finish();
   }
 
-  #complete(): void {
-    void this.#end(() => {
+  #finish(): Promise<void> {
+    return this.#end(() => {
       this.#telemetry?.set("tussock.scan.files", this.progress.files);
       this.#telemetry?.set("tussock.scan.problems", this.progress.problems);
       this.#telemetry?.end();
@@ -147,7 +151,7 @@ export class ScanRun {
       return work.finally(() => this.#active.delete(work));
     }).then(
       () => {
-        if (--this.#pending === 0) this.#complete();
+        if (--this.#pending === 0) void this.#finish();
       },
       (error) => this.#fail(error),
     );
@@ -240,10 +244,9 @@ export class ScanRun {
   }
 
   async #tryWorkers(): Promise<void> {
-    const { workers, keys, maxFileBytes, boundary, documents, maxDocumentBytes, parse } = this.#options;
-    if (workers === 0) return;
-    const deferParsing = parse !== undefined;
-    const pool = new WorkerPool(workers, { keys, maxFileBytes, boundary, documents, maxDocumentBytes, deferParsing });
+    if (this.#options.workers === 0) return;
+    const { parse, ...examine } = this.#examine;
+    const pool = new WorkerPool(this.#options.workers, { ...examine, deferParsing: parse !== undefined });
     this.#pool = pool;
     if ((await pool.ready) && this.#ended === null) {
       this.#reader = pool;

@@ -113,7 +113,7 @@ function checked(dir: string, options: ScanOptions): RunOptions {
   if (parse !== undefined && typeof parse !== "function") throw new InvalidArgumentError("parse", parse, "a function");
   return {
     dir: resolve(dir),
-    boundary: boundary === undefined ? null : resolve(boundary),
+    boundary: resolve(boundary ?? dir),
     recursive,
     workers: process.env["TUSSOCK_NO_WORKERS"] ? 0 : (concurrency ?? defaultConcurrency()),
     eager: concurrency !== undefined,
