@@ -72,7 +72,7 @@ function judge(run: RunRecord, options: ReapOptions, heartbeats: Heartbeats): Ju
 function judgeByHeartbeat(run: RunRecord, options: ReapOptions, heartbeats: Heartbeats): Omit<Judgement, "verdict"> {
   const { ttlMs = TTL_MS, allowedSkewMs } = options;
   if (run.heartbeatAt === undefined) return { isOver: false, why: "it writes no heartbeat: end it by hand" };
-  const stillMs = Math.round(heartbeats.stillForMs(run));
+  const stillMs = Math.floor(heartbeats.stillForMs(run));
   if (stillMs >= ttlMs) return { isOver: true, why: `its heartbeat has stood still for ${stillMs} ms` };
   if (allowedSkewMs === undefined) {
     return { isOver: false, why: `its heartbeat has been seen to stand still for ${stillMs} of ${ttlMs} ms` };

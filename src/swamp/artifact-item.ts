@@ -52,7 +52,7 @@ function readOnce(dir: string): ItemReading {
   const names = listNames(dir);
   if (names === null) return { kind: "absent" };
   const versions = versionsIn(names);
-  const marker = names.includes(MARKER) ? readMarker(join(dir, MARKER)) : "";
+  const marker = names.includes(MARKER) ? readMarker(dir) : "";
   if (marker === "") return highestComplete(dir, versions);
   if (!isVersion(marker)) return problem(`latest is not a version number: ${JSON.stringify(marker.slice(0, 40))}`);
   const version = Number(marker);
@@ -63,15 +63,20 @@ function readOnce(dir: string): ItemReading {
 function highestComplete(dir: string, versions: readonly number[]): ItemReading {
   for (const version of versions) {
     const reading = readVersion(dir, version);
-    if (reading.kind === "ignored") return reading;
-    if (reading.kind === "artifact" && isWhole(reading)) return reading;
+    if (isComplete(reading)) return reading;
   }
   return { kind: "ignored", reason: "no version" };
 }
 
+/** The number of the newest version that is complete, whatever the marker says; 0 when there is none. */
+export function newestComplete(dir: string): number {
+  return versionsIn(listNames(dir) ?? []).find((version) => isComplete(readVersion(dir, version))) ?? 0;
+}
+
 /** Without a marker nothing says that the writer has finished, but the size that it meant to write. */
-function isWhole({ metadata, content }: ItemVersion): boolean {
-  return metadata.size === null || metadata.size === content.length;
+function isComplete(reading: ItemReading): boolean {
+  if (reading.kind !== "artifact") return reading.kind === "ignored";
+  return reading.metadata.size === null || reading.metadata.size === reading.content.length;
 }
 
 function readVersion(dir: string, version: number): ItemReading {
@@ -95,14 +100,19 @@ function renamed(dir: string, to: string): ItemReading {
   return problem(`renamed to ${to}, which is missing`);
 }
 
-/** The version that the marker names, as text: of a file its content, of a symbolic link the name of its target. */
-export function readMarker(path: string): string {
+/**
+ * The version that the item's marker names, as text: of a file its content, of a symbolic link the name of its target.
+ * Empty when there is none.
+ */
+export function readMarker(dir: string): string {
+  const path = join(dir, MARKER);
   try {
     return readFileSync(path, "latin1").trim();
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (code !== "EISDIR" && code !== "ENOENT")
+    if (code !== "EISDIR" && code !== "ENOENT") {
       throw new DefinitionReadError(path, code ?? "UNKNOWN", { cause: error });
+    }
   }
   try {
     return basename(readlinkSync(path));

@@ -7,7 +7,7 @@ import { UnsafePathError } from "../errors.ts";
 import { flushDirectories, flushDirectory, writeNewFile } from "../state/files.ts";
 import { DANGLING } from "../state/lifecycle.ts";
 import type { MirrorReceipt, StateMirror, StateRecord, StateTransition } from "../state/model.ts";
-import { listNames, MARKER, METADATA, RAW, readItem, readMarker, versionsIn } from "./artifact-item.ts";
+import { listNames, MARKER, METADATA, newestComplete, RAW, readItem, readMarker, versionsIn } from "./artifact-item.ts";
 import { describeVersion, stringifyMetadata } from "./artifact-metadata.ts";
 import { type ArtifactKind, contentOf, tells } from "./artifact-records.ts";
 
@@ -106,28 +106,39 @@ async function publish(
   flush: boolean,
 ): Promise<void> {
   const dir = join(item, String(version));
-  const draft = `.${randomUUID()}.tmp`;
   try {
     await writeNewFile(join(dir, RAW), content, flush);
     // Where there is no marker, a version counts once it has metadata: they come whole.
-    await writeNewFile(join(dir, draft), metadata, flush);
-    await rename(join(dir, draft), join(dir, METADATA));
-    if (flush) await flushDirectory(dir);
-    await writeNewFile(join(item, draft), String(version), flush);
-    if (namedVersion(item) > version) await rm(join(item, draft));
-    else await rename(join(item, draft), join(item, MARKER));
+    await writeWhole(dir, METADATA, metadata, flush);
+    await mark(item, flush);
   } catch (error) {
-    await rm(join(item, draft), { force: true });
-    await rm(dir, { recursive: true, force: true });
+    if (readMarker(item) !== String(version)) await rm(dir, { recursive: true, force: true });
     throw error;
   }
-  if (flush) await flushDirectory(item);
 }
 
-/** The version that the marker names, where that is there: somebody else may have written a later one meanwhile. */
-function namedVersion(item: string): number {
-  const named = readMarker(join(item, MARKER));
-  return versionsIn(listNames(item) ?? []).find((version) => String(version) === named) ?? 0;
+/**
+ * Has the marker name the newest complete version. Somebody else may publish another at the same time: whoever replaces
+ * the marker last looks once more, so that it never stays behind.
+ */
+async function mark(item: string, flush: boolean): Promise<void> {
+  for (let named = 0, newest = newestComplete(item); newest > named; newest = newestComplete(item)) {
+    await writeWhole(item, MARKER, String(newest), flush);
+    named = newest;
+  }
+}
+
+/** Writes or replaces the file; nobody finds a part of it. */
+async function writeWhole(dir: string, name: string, text: string, flush: boolean): Promise<void> {
+  const draft = join(dir, `.${randomUUID()}.tmp`);
+  try {
+    await writeNewFile(draft, text, flush);
+    await rename(draft, join(dir, name));
+  } catch (error) {
+    await rm(draft, { force: true });
+    throw error;
+  }
+  if (flush) await flushDirectory(dir);
 }
 
 function isFileName(name: string): boolean {
