@@ -69,8 +69,7 @@ export async function openStateIndex<D, S extends string>(options: StateIndexOpt
   const names = Object.keys(functions);
 
   signal?.throwIfAborted();
-  const scope = { signal, until: performance.now() + deadlineMs };
-  const lease = await acquireStore(resolve(dir), durability !== "committed", scope);
+  const lease = await acquireStore(resolve(dir), durability !== "committed", { signal, deadlineMs });
   let retention: RetentionKeeper<D, S> | null = null;
   try {
     const store = await SqliteRecords.register(
@@ -83,7 +82,7 @@ export async function openStateIndex<D, S extends string>(options: StateIndexOpt
         dropped: names.filter((each) => functions[each] === null),
         mirrored: mirror === undefined ? null : mirror !== false,
       },
-      scope,
+      { signal, until: performance.now() + deadlineMs },
     );
     const kit = new Kit(new Rules<D, S>(name, lifecycle), new Keyer(functions), store, deadlineMs);
     if (store.unbuilt.length > 0 && kit.keyer.knowsAll(store.registration)) await fillKeys(kit, signal);

@@ -17,37 +17,65 @@ export function describe(statements: Statements, index: number): Description {
   return described(statements, checkedIndex(row));
 }
 
+/** What an index is, and what the caller wants changed about it. */
+interface Found {
+  readonly description: Description;
+  /** Names of secondary indexes to add, and numbers of those to drop. */
+  readonly added: readonly string[];
+  readonly dropped: readonly number[];
+  readonly mirrored: boolean;
+  readonly asWanted: boolean;
+}
+
+/** The index of that name when it is there and all about it is as the caller wants it; else null: {@link register} it. */
+export function find(statements: Statements, wanted: RegisterBody): Description | null {
+  const found = lookUp(statements, wanted);
+  return found?.asWanted ? found.description : null;
+}
+
 /** Finds the index of that name or makes it, and brings its secondary indexes to what the caller has functions for. */
-export function register(statements: Statements, body: RegisterBody): Description {
-  const row = statements
-    .all(sql.STATE_INDEXES)
-    .map(checkedIndex)
-    .find((each) => each["name"] === body.name);
-  if (row === undefined) return create(statements, body);
-  const found = described(statements, row);
-  if (row["lifecycle"] !== body.lifecycle) {
-    throw new TypedFailure(
-      "LifecycleMismatchError",
-      `state index "${body.name}" was made with another lifecycle. Stored: ${row["lifecycle"]}; given: ${body.lifecycle}. Use another name, or the lifecycle that is stored.`,
-    );
-  }
-  const known = new Map(found.secondary.map((each) => [each.name, each.number]));
-  const added = body.functions.filter((name) => !known.has(name));
-  const dropped = body.dropped.flatMap((name) => known.get(name) ?? []);
-  const mirrored = body.mirrored ?? found.mirrored;
-  if (added.length === 0 && dropped.length === 0 && mirrored === found.mirrored) return found;
-  for (const name of added) addSecondary(statements, found.index, name, false);
-  for (const number of dropped) {
+export function register(statements: Statements, wanted: RegisterBody): Description {
+  const found = lookUp(statements, wanted);
+  if (found === null) return create(statements, wanted);
+  if (found.asWanted) return found.description;
+  const { index, listing, generation } = found.description;
+  for (const name of found.added) addSecondary(statements, index, name, false);
+  for (const number of found.dropped) {
     statements.run(sql.DROP_ENTRIES, number);
     statements.run(sql.DELETE_SECONDARY, number);
   }
   // Records still say that they are under its keys: the next process that knows all functions goes through them.
-  if (dropped.length > 0) setBuilt(statements, found.index, [found.listing], false);
-  if (!mirrored) statements.run(sql.CLEAR_OUTBOX, found.index);
-  const generation = found.generation + (added.length + dropped.length > 0 ? 1 : 0);
-  const sum = indexSum(found.index, body.name, body.lifecycle, generation, mirrored);
-  statements.run(sql.UPDATE_STATE_INDEX, generation, Number(mirrored), sum, found.index);
-  return describe(statements, found.index);
+  if (found.dropped.length > 0) setBuilt(statements, index, [listing], false);
+  if (!found.mirrored) statements.run(sql.CLEAR_OUTBOX, index);
+  const next = generation + (found.added.length + found.dropped.length > 0 ? 1 : 0);
+  const sum = indexSum(index, wanted.name, wanted.lifecycle, next, found.mirrored);
+  statements.run(sql.UPDATE_STATE_INDEX, next, Number(found.mirrored), sum, index);
+  return describe(statements, index);
+}
+
+/** @throws TypedFailure when it was made with another lifecycle */
+function lookUp(statements: Statements, { name, lifecycle, functions, dropped, mirrored }: RegisterBody): Found | null {
+  const row = statements
+    .all(sql.STATE_INDEXES)
+    .map(checkedIndex)
+    .find((each) => each["name"] === name);
+  if (row === undefined) return null;
+  if (row["lifecycle"] !== lifecycle) {
+    throw new TypedFailure(
+      "LifecycleMismatchError",
+      `state index "${name}" was made with another lifecycle. Stored: ${row["lifecycle"]}; given: ${lifecycle}. Use another name, or the lifecycle that is stored.`,
+    );
+  }
+  const description = described(statements, row);
+  const known = new Map(description.secondary.map((each) => [each.name, each.number]));
+  const found = {
+    description,
+    added: functions.filter((each) => !known.has(each)),
+    dropped: dropped.flatMap((each) => known.get(each) ?? []),
+    mirrored: mirrored ?? description.mirrored,
+  };
+  const changes = found.added.length + found.dropped.length + Number(found.mirrored !== description.mirrored);
+  return { ...found, asWanted: changes === 0 };
 }
 
 /** Whether every record is in the indexes of these numbers, and under no key of one that was given up. */

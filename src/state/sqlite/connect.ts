@@ -4,7 +4,13 @@ import { StateStoreBusyError } from "../../errors.ts";
 import { toError } from "./failure.ts";
 import type { FromWriter } from "./protocol.ts";
 import { startInline, startThread, type WriterHost, workersAllowed } from "./thread.ts";
-import { SLOTS, type SubmitOptions, WriterClient } from "./writer-client.ts";
+import { SLOTS, WriterClient } from "./writer-client.ts";
+
+export interface OpenOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** How long to wait for a store that another process has locked. */
+  readonly deadlineMs: number;
+}
 
 /**
  * Resolves when the store is open. Aborted before that, or late: the thread is ended, and what it had open closes with it.
@@ -14,7 +20,7 @@ export async function connectWriter(
   dir: string,
   path: string,
   flushed: boolean,
-  options: SubmitOptions,
+  options: OpenOptions,
 ): Promise<WriterClient> {
   if (workersAllowed()) {
     const client = await open(startThread, dir, path, flushed, options);
@@ -31,19 +37,23 @@ async function open(
   dir: string,
   path: string,
   flushed: boolean,
-  options: SubmitOptions,
+  options: OpenOptions,
 ): Promise<WriterClient | null> {
   const memory = new SharedArrayBuffer(4 * SLOTS);
   const opened = deferred<boolean>();
   let client: WriterClient | null = null;
   let host: WriterHost | null = null;
-  const timer = setTimeout(() => opened.reject(new StateStoreBusyError(path, 0)), options.until - performance.now());
+  let timer: NodeJS.Timeout | undefined;
   try {
     host = start(
       { role: "write", dir, slots: memory, flushed },
       {
         message: (message: FromWriter) => {
-          if ("opened" in message) opened.resolve(true);
+          if ("started" in message) {
+            // A thread may take its time to start; what counts is how long the store was locked.
+            const late = () => opened.reject(new StateStoreBusyError(path, options.deadlineMs));
+            timer = setTimeout(late, options.deadlineMs);
+          } else if ("opened" in message) opened.resolve(true);
           else if ("failed" in message) opened.reject(toError(message.failed, path));
           else client?.receive(message);
         },

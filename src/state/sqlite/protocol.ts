@@ -102,6 +102,8 @@ export type ToWriter =
   | { readonly flushed: true }
   | { readonly close: true };
 export type FromWriter =
+  /** It runs, and begins to open the store. */
+  | { readonly started: true }
   | { readonly opened: true }
   | { readonly replies: readonly Reply[]; readonly commit?: CommitTimes | null }
   | { readonly closed: true }

@@ -5,9 +5,10 @@
 import { comparePositions, FIRST, LAST, type Position } from "../cursor.ts";
 import type { PageQuery, StoredChange, Tombstone } from "../record-store.ts";
 import { checksum, keysOf, type StoredRow } from "../row.ts";
-import { describe } from "./catalog.ts";
+import { describe, find } from "./catalog.ts";
 import { assertRecord, assertSum, changeSum, DamageError, storeSum, sumOf } from "./checks.ts";
 import { type Column, type DatabaseSync, prepareReader, Statements } from "./database.ts";
+import type { Description, RegisterBody } from "./protocol.ts";
 import * as sql from "./sql.ts";
 
 /** A page of one secondary index of one state index. */
@@ -35,6 +36,10 @@ export class Reader {
   /** Changes with every commit of another connection, this process's writer included. */
   dataVersion(): number {
     return Number(this.#statements.one("PRAGMA data_version")?.["data_version"]);
+  }
+
+  find(wanted: RegisterBody): Description | null {
+    return find(this.#statements, wanted);
   }
 
   get(index: number, id: string): StoredRow | null {

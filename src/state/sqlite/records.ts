@@ -34,9 +34,11 @@ export class SqliteRecords implements RecordStore {
     this.#registration = registrationOf(description);
   }
 
-  /** @throws LifecycleMismatchError */
-  static async register(lease: StoreLease, body: RegisterBody, scope: Scope): Promise<SqliteRecords> {
-    return new SqliteRecords(lease, await lease.store.submit<Description>(body, scope));
+  /** Writes only where something is to be changed: a store that others write to all the time can be opened. */
+  static async register(lease: StoreLease, wanted: RegisterBody, scope: Scope): Promise<SqliteRecords> {
+    const { store } = lease;
+    const found = await store.read(scope, (reader) => reader.find(wanted));
+    return new SqliteRecords(lease, found ?? (await store.submit<Description>(wanted, scope)));
   }
 
   get registration(): Registration {

@@ -5,8 +5,8 @@ import { abortable } from "../../abort.ts";
 import { StateStoreUnavailableError, UnsupportedFileSystemError } from "../../errors.ts";
 import { fileSystemOf } from "../../ffi/file-system.ts";
 import { VERSION } from "../../version.ts";
+import type { OpenOptions } from "./connect.ts";
 import { SqliteStore } from "./store.ts";
-import type { SubmitOptions } from "./writer-client.ts";
 
 interface Entry {
   readonly opening: Promise<SqliteStore>;
@@ -36,7 +36,7 @@ export interface StoreLease {
  * The store in `dir`, which is made if need be. Several users share it; where one of them wants each commit on disk, all
  * get that. Aborted before it is open: nothing of it is left.
  */
-export async function acquireStore(dir: string, flushed: boolean, options: SubmitOptions): Promise<StoreLease> {
+export async function acquireStore(dir: string, flushed: boolean, options: OpenOptions): Promise<StoreLease> {
   const path = realDirectory(dir);
   let entry = registry().get(path);
   while (entry?.closing != null) {
@@ -46,7 +46,7 @@ export async function acquireStore(dir: string, flushed: boolean, options: Submi
   options.signal?.throwIfAborted();
   if (entry === undefined) {
     const abandon = new AbortController();
-    const opening = SqliteStore.open(path, flushed, { signal: abandon.signal, until: options.until });
+    const opening = SqliteStore.open(path, flushed, { ...options, signal: abandon.signal });
     entry = { opening, abandon, users: 0, flushed, closing: null };
     registry().set(path, entry);
   }

@@ -2,7 +2,7 @@
 import { clearInterval, setInterval } from "node:timers";
 import { delay } from "../../abort.ts";
 import { StateStoreBusyError } from "../../errors.ts";
-import { connectWriter } from "./connect.ts";
+import { connectWriter, type OpenOptions } from "./connect.ts";
 import { openDatabase } from "./database.ts";
 import { failureOf, toError } from "./failure.ts";
 import { databasePath } from "./open.ts";
@@ -33,14 +33,15 @@ export class SqliteStore {
     this.epoch = epoch;
   }
 
-  static async open(dir: string, flushed: boolean, options: SubmitOptions): Promise<SqliteStore> {
+  static async open(dir: string, flushed: boolean, options: OpenOptions): Promise<SqliteStore> {
     const path = databasePath(dir);
     const writer = await connectWriter(dir, path, flushed, options);
+    const scope = { signal: options.signal, until: performance.now() + options.deadlineMs };
     let reader: Reader | undefined;
     try {
-      reader = await untilFree(path, options, () => new Reader(openDatabase(path)));
+      reader = await untilFree(path, scope, () => openReader(path));
       const opened = reader;
-      const epoch = await untilFree(path, options, () => opened.epoch());
+      const epoch = await untilFree(path, scope, () => opened.epoch());
       return new SqliteStore(path, writer, reader, epoch);
     } catch (error) {
       reader?.close();
@@ -128,6 +129,16 @@ export class SqliteStore {
     } finally {
       await this.#writer.close();
     }
+  }
+}
+
+function openReader(path: string): Reader {
+  const database = openDatabase(path);
+  try {
+    return new Reader(database);
+  } catch (error) {
+    database.close();
+    throw error;
   }
 }
 

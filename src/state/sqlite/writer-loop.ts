@@ -41,6 +41,7 @@ export class WriterLoop {
   /** Opens the store, for as long as it takes, and then serves until it is told to close. */
   async start(): Promise<void> {
     const path = databasePath(this.#dir);
+    this.#surroundings.emit({ started: true });
     while (!this.#closing) {
       try {
         this.#store = openForWriting(this.#dir);

@@ -1,0 +1,175 @@
+import { statSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { describe, expect, test } from "vitest";
+import { stepLeaseLifecycle } from "../../src/state/lifecycle.ts";
+import { openStateIndex, type StateIndexOptions } from "../../src/state/open.ts";
+import { isLong, tempDir } from "../support/spawn.ts";
+import { withoutWorkers } from "./support.ts";
+
+type LeaseState = "active" | "completed" | "failed" | "expired";
+
+const open = (dir: string, options: Partial<StateIndexOptions<object, LeaseState>> = {}) =>
+  openStateIndex<object, LeaseState>({
+    name: "lease",
+    lifecycle: stepLeaseLifecycle,
+    dir,
+    retention: false,
+    ...options,
+  });
+
+/** Another connection that has the store for writing, as another process would. */
+function lock(dir: string): { release(): void } {
+  const database = new DatabaseSync(join(dir, "state.db"), { timeout: 5_000 });
+  database.exec("BEGIN IMMEDIATE");
+  return {
+    release: () => {
+      database.exec("ROLLBACK");
+      database.close();
+    },
+  };
+}
+
+const turns = async (ms: number) => {
+  let count = 0;
+  for (const start = performance.now(); performance.now() - start < ms; count++) {
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+  return count;
+};
+
+describe.each(["on the writer's thread", "inline"])("while another process has the store locked, %s", (where) => {
+  const begin = () => where === "inline" && withoutWorkers();
+
+  test("a write waits its turn, reads go on, and the event loop runs", async () => {
+    begin();
+    const dir = tempDir();
+    const index = await open(dir);
+    await index.insert({ id: "a", data: {} });
+    const other = lock(dir);
+    const write = index.insert({ id: "b", data: {} });
+    expect(await turns(100)).toBeGreaterThan(10);
+    expect((await index.get("a"))?.id).toBe("a");
+    expect(await index.get("b")).toBe(null);
+    other.release();
+    expect((await write).revision).toBe(1);
+    await index.close();
+  });
+
+  test("a write that is late is refused by its type, and has done nothing", async () => {
+    begin();
+    const dir = tempDir();
+    const index = await open(dir, { writeDeadlineMs: 150 });
+    const other = lock(dir);
+    const late = [index.insert({ id: "a", data: {} }), index.beginEpoch(), index.insert({ id: "b", data: {} })];
+    for (const write of late)
+      await expect(write).rejects.toMatchObject({ code: "STATE_STORE_BUSY", path: join(dir, "state.db") });
+    other.release();
+    expect((await index.insert({ id: "c", data: {} })).epoch).toBe(0);
+    expect(await index.count()).toBe(1);
+    await index.close();
+  });
+
+  test("a write that is aborted rejects at once, and has done nothing", async () => {
+    begin();
+    const dir = tempDir();
+    const index = await open(dir);
+    const other = lock(dir);
+    const abort = new AbortController();
+    const reason = new Error("given up");
+    const writes = Array.from({ length: 100 }, (_, n) =>
+      index.insert({ id: `${n}`, data: {} }, { signal: abort.signal }),
+    );
+    const settled = Promise.allSettled(writes);
+    await turns(30);
+    const start = performance.now();
+    abort.abort(reason);
+    const outcomes = await settled;
+    expect(performance.now() - start).toBeLessThan(50);
+    for (const outcome of outcomes) expect(outcome).toEqual({ status: "rejected", reason });
+    other.release();
+    await index.insert({ id: "after", data: {} });
+    expect(await index.count()).toBe(1);
+    await index.close();
+  });
+});
+
+test("a store that is locked beyond the deadline is not opened, and an opening can be aborted", async () => {
+  const dir = tempDir();
+  await (await open(dir)).close();
+  const other = new DatabaseSync(join(dir, "state.db"));
+  other.exec("PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE; UPDATE store SET epoch = epoch");
+  await expect(open(dir, { writeDeadlineMs: 300 })).rejects.toMatchObject({ code: "STATE_STORE_BUSY" });
+  const abort = new AbortController();
+  const opening = open(dir, { signal: abort.signal });
+  setTimeout(() => abort.abort("enough"), 50);
+  await expect(opening).rejects.toBe("enough");
+  other.exec("ROLLBACK");
+  other.close();
+  const index = await open(dir);
+  expect((await index.insert({ id: "a", data: {} })).revision).toBe(1);
+  await index.close();
+});
+
+test("a write that the store has begun and does not end in time says that its outcome is unknown; the revision tells it", async () => {
+  const dir = tempDir();
+  const index = await open(dir, { writeDeadlineMs: 200 });
+  await index.insert({ id: "a", data: {} });
+  const database = new DatabaseSync(join(dir, "state.db"), { timeout: 5_000 });
+  // A disk that takes its time, as far as the writer can tell.
+  database.exec(`CREATE TRIGGER slow AFTER UPDATE ON record BEGIN
+    SELECT count(*) FROM (WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 4000000) SELECT n FROM c);
+  END`);
+  const write = index.transition("a", "completed");
+  await expect(write).rejects.toMatchObject({ code: "WRITE_DEADLINE", path: join(dir, "state.db") });
+  expect((await index.get("a"))?.revision).toBe(1);
+  await index.close();
+  database.exec("DROP TRIGGER slow");
+  database.close();
+  const again = await open(dir);
+  expect(await again.get("a")).toMatchObject({ state: "completed", revision: 2 });
+  await again.close();
+});
+
+test("a listing that pauses while 10,000 changes are made does not let the WAL grow", async () => {
+  withoutWorkers();
+  const dir = tempDir();
+  const index = await open(dir, { durability: "committed" });
+  for (let n = 0; n < 300; n++) await index.insert({ id: `${n}`, data: { text: "x".repeat(200) } });
+  const listing = index.byState("active");
+  await listing.next();
+  const writers = Array.from({ length: 50 }, async (_, at) => {
+    for (let n = 0; n < 200; n++) await index.update(`${at}`, { n });
+  });
+  await Promise.all(writers);
+  const wal = join(dir, "state.db-wal");
+  expect(statSync(wal).size).toBeLessThan(12 * 1_048_576);
+  let rest = 0;
+  for await (const _ of listing) rest++;
+  expect(rest).toBe(299);
+  expect(statSync(wal).size).toBeLessThan(12 * 1_048_576);
+  await index.close();
+});
+
+test("a listing of many records takes no more memory than a few pages of it", async () => {
+  withoutWorkers();
+  const count = isLong ? 1_000_000 : 10_000;
+  const dir = tempDir();
+  const index = await open(dir, { durability: "committed" });
+  const text = "x".repeat(isLong ? 300 : 8_000);
+  await index.import("many", async function* () {
+    for (let n = 0; n < count; n++) yield { id: `${n}`, state: "active", since: n, data: { text: `${n}${text}` } };
+  });
+  let seen = 0;
+  let most = 0;
+  const before = process.memoryUsage();
+  for await (const _ of index.byState("active")) {
+    if (seen++ % 256 !== 0) continue;
+    const now = process.memoryUsage();
+    most = Math.max(most, now.heapUsed - before.heapUsed + (now.external - before.external));
+  }
+  expect(seen).toBe(count);
+  // Kept, they would be 80 MB, and in the long run 300.
+  expect(most).toBeLessThan(50 * 1_048_576);
+  await index.close();
+});
