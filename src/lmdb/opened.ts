@@ -49,17 +49,27 @@ export function identify(path: string): string | null {
 }
 
 export function addOpened(opened: Opened): void {
-  if (registry().size === 0) process.on("exit", onExit);
+  if (registry().size === 0) process.on("exit", onExit).on("uncaughtExceptionMonitor", onCrash);
   registry().add(opened);
 }
 
 export function removeOpened(opened: Opened): void {
   registry().delete(opened);
-  if (registry().size === 0) process.off("exit", onExit);
+  if (registry().size === 0) process.off("exit", onExit).off("uncaughtExceptionMonitor", onCrash);
 }
 
-/** A process that ends without closing has still ended in order: lmdb flushes and closes at exit as well. */
+let crashed = false;
+
+function onCrash(): void {
+  crashed = true;
+}
+
+/**
+ * A process that ends without closing has still ended in order: lmdb flushes and closes at exit as well. But an
+ * exception that nobody caught may have come from a damaged page, and would come again.
+ */
 function onExit(): void {
+  if (crashed) return;
   for (const { slot, condemned } of registry()) {
     if (condemned) continue;
     try {

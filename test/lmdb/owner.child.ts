@@ -1,7 +1,7 @@
 /**
  * A process that owns an environment. `DIR [SLOTS]` as arguments; prints `slot {n} {fresh reason or -}`, then obeys
  * stdin, one answer a line: `write COUNT` (numbered, each committed and then printed), `read-files` (every file of the
- * directory, as a backup does), `close`, `exit` (without closing), `idle` (lets the loop run dry), `close-on-sigterm`.
+ * directory, as a backup does), `close`, `exit` (without closing), `throw`, `idle` (lets the loop run dry), `close-on-sigterm`.
  */
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -29,7 +29,7 @@ for await (const line of input) {
   } else if (command === "read-files") {
     for (const name of readdirSync(dir, { recursive: true }) as string[]) {
       const path = join(dir, name);
-      if (statSync(path).isFile()) readFileSync(path);
+      if (statSync(path, { throwIfNoEntry: false })?.isFile()) readFileSync(path);
     }
     console.log("read");
   } else if (command === "close") {
@@ -38,6 +38,10 @@ for await (const line of input) {
     break;
   } else if (command === "exit") {
     process.exit(0);
+  } else if (command === "throw") {
+    setTimeout(() => {
+      throw new Error("MDB_CORRUPTED, say");
+    });
   } else if (command === "idle") {
     break;
   } else if (command === "close-on-sigterm") {
