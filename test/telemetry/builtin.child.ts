@@ -1,4 +1,4 @@
-/** One transition inside another's span, on a runtime with telemetry of its own; ends when its input does. */
+/** One transition inside another's span, on a runtime with telemetry of its own; runs until it is killed. */
 import { createTransitionQueue } from "../../src/transitions/index.ts";
 
 const outer = createTransitionQueue({ name: "outer" });
@@ -7,4 +7,4 @@ await outer.run("worker:a", () => inner.run("lease:b", async () => {}));
 // A third one waits, for the gauge to see.
 void outer.run("worker:a", () => new Promise(() => {}));
 void outer.run("worker:a", () => {});
-process.stdin.once("end", () => process.exit(0)).resume();
+process.stdin.resume();
