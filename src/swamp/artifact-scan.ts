@@ -62,7 +62,7 @@ export interface ArtifactProgress {
  * With `since`, an item is read when anything of it came or changed after that scan: the item itself, a version, the
  * marker (replaced, or rewritten in place), the newest version's content or metadata, whoever wrote it and whatever
  * mtime it was given; or when the directory of its model is not the one that was there under that id. Each item is
- * asked for its change times (7 µs), and nothing else is opened. What was written while the last scan ran may be read
+ * asked for its change times (10 to 20 µs), and nothing else is opened. What was written while the last scan ran may be read
  * again. Not seen: an edit in place of a version that is not the newest, and what was written while the clock was set
  * back to before the last scan (after such an accident, scan without `since`).
  *
