@@ -28,6 +28,8 @@ import type {
   VerifyReport,
   WatchOptions,
 } from "./model.ts";
+import { type ChangeKind, observeChange, observeIndex, observeWork } from "./observe.ts";
+import type { Scope } from "./record-store.ts";
 import { prune, type RetentionKeeper } from "./retention.ts";
 import type { StoredRow } from "./row.ts";
 import type { Moment, Next } from "./rules.ts";
@@ -48,11 +50,13 @@ export class OpenStateIndex<D, S extends string> implements StateIndex<D, S> {
   readonly #stop = new AbortController();
   /** Calls under way: closing waits for them. */
   readonly #calls = new Set<Promise<unknown>>();
+  readonly #stopObserving: () => void;
   #closing: Promise<void> | null = null;
 
   constructor(kit: Kit<D, S>, services: Services<D, S>) {
     this.#kit = kit;
     this.#services = services;
+    this.#stopObserving = observeIndex(this, this.name);
   }
 
   get name(): string {
@@ -70,6 +74,7 @@ export class OpenStateIndex<D, S extends string> implements StateIndex<D, S> {
   insert(record: NewRecord<D, S>, o: AbortOptions = {}): Promise<StateRecord<D, S>> {
     const { rules } = this.#kit;
     return this.#change(
+      "insert",
       record.id,
       o.signal,
       (current, moment) => {
@@ -85,7 +90,9 @@ export class OpenStateIndex<D, S extends string> implements StateIndex<D, S> {
     o: AbortOptions & { revision?: number | undefined } = {},
   ): Promise<StateRecord<D, S>> {
     const { rules } = this.#kit;
-    return this.#change(record.id, o.signal, (current, moment) => rules.replaced(current, record, o.revision, moment));
+    return this.#change("put", record.id, o.signal, (current, moment) =>
+      rules.replaced(current, record, o.revision, moment),
+    );
   }
 
   get(id: string, o: AbortOptions = {}): Promise<StateRecord<D, S> | null> {
@@ -96,11 +103,13 @@ export class OpenStateIndex<D, S extends string> implements StateIndex<D, S> {
   }
 
   update(id: string, patch: Patch<D>, o: UpdateOptions<S> = {}): Promise<StateRecord<D, S>> {
-    return this.#change(id, o.signal, (current) => this.#kit.rules.updated(current, id, patch, o));
+    return this.#change("update", id, o.signal, (current) => this.#kit.rules.updated(current, id, patch, o));
   }
 
   transition(id: string, to: S, o: TransitionOptions<D, S> = {}): Promise<StateRecord<D, S>> {
-    return this.#change(id, o.signal, (current, moment) => this.#kit.rules.transitioned(current, id, to, o, moment));
+    return this.#change("transition", id, o.signal, (current, moment) =>
+      this.#kit.rules.transitioned(current, id, to, o, moment),
+    );
   }
 
   async *byState(
@@ -127,7 +136,9 @@ export class OpenStateIndex<D, S extends string> implements StateIndex<D, S> {
   }
 
   sweep(o: SweepOptions<D, S>): Promise<SweepReport> {
-    return this.#call(() => sweep(this.#kit, o));
+    return this.#call(() =>
+      observeWork("sweep", this.name, { from: String(o.from), to: o.to }, () => sweep(this.#kit, o)),
+    );
   }
 
   import(
@@ -135,7 +146,9 @@ export class OpenStateIndex<D, S extends string> implements StateIndex<D, S> {
     source: (since: string | null) => AsyncIterable<ImportItem<D, S>>,
     o: ImportOptions = {},
   ): Promise<ImportReport> {
-    return this.#call(() => importRecords(this.#kit, name, source, o));
+    return this.#call(() =>
+      observeWork("import", this.name, { source: name }, () => importRecords(this.#kit, name, source, o)),
+    );
   }
 
   prune(o: PruneOptions<S>): Promise<number> {
@@ -173,6 +186,7 @@ export class OpenStateIndex<D, S extends string> implements StateIndex<D, S> {
 
   async #close(): Promise<void> {
     this.#stop.abort();
+    this.#stopObserving();
     this.#kit.close();
     await Promise.allSettled(this.#calls);
     await this.#services.retention?.close();
@@ -181,6 +195,7 @@ export class OpenStateIndex<D, S extends string> implements StateIndex<D, S> {
   }
 
   #change(
+    kind: ChangeKind,
     id: string,
     signal: AbortSignal | undefined,
     decide: (current: StoredRow | null, moment: Moment) => Next,
@@ -189,8 +204,21 @@ export class OpenStateIndex<D, S extends string> implements StateIndex<D, S> {
     return this.#call(() => {
       checkId(id);
       const scope = this.#kit.scope(signal);
-      return this.#serial.run(id, signal, async () => this.#kit.record(await this.#kit.change(id, scope, decide, o)));
+      const telemetry = observeChange(this.name, kind);
+      if (telemetry === null) return this.#inTurn(id, scope, decide, o);
+      const observed = { ...scope, onCommit: telemetry.onCommit };
+      return telemetry.during(() => this.#inTurn(id, observed, telemetry.decided(decide), o));
     });
+  }
+
+  #inTurn(
+    id: string,
+    scope: Scope,
+    decide: (current: StoredRow | null, moment: Moment) => Next,
+    o?: { expectAbsent: boolean },
+  ): Promise<StateRecord<D, S>> {
+    const change = async () => this.#kit.record(await this.#kit.change(id, scope, decide, o));
+    return this.#serial.run(id, scope.signal, change);
   }
 
   async #call<T>(run: () => Promise<T>): Promise<T> {

@@ -41,7 +41,7 @@ export interface Gauge {
    * `read` reports the values of `owner` whenever the SDK collects, until the returned function is called or `owner` is
    * garbage: the gauge does not keep it, so `read` must not capture it.
    */
-  observe<T extends object>(owner: T, read: (owner: T, result: ObservableResult) => void): () => void;
+  observe<T extends object>(owner: T, read: (owner: T, result: ObservableResult) => void | Promise<void>): () => void;
 }
 
 export function gauge(name: string, options: InstrumentOptions): Gauge {
@@ -50,7 +50,7 @@ export function gauge(name: string, options: InstrumentOptions): Gauge {
 
 interface Source {
   readonly owner: WeakRef<object>;
-  readonly read: (owner: object, result: ObservableResult) => void;
+  readonly read: (owner: object, result: ObservableResult) => void | Promise<void>;
 }
 
 class LazyGauge implements Gauge {
@@ -65,7 +65,7 @@ class LazyGauge implements Gauge {
     this.#options = options;
   }
 
-  observe<T extends object>(owner: T, read: (owner: T, result: ObservableResult) => void): () => void {
+  observe<T extends object>(owner: T, read: (owner: T, result: ObservableResult) => void | Promise<void>): () => void {
     gauges.add(this);
     const source: Source = { owner: new WeakRef(owner), read: read as Source["read"] };
     this.#sources.add(source);
@@ -83,8 +83,11 @@ class LazyGauge implements Gauge {
   attach(meter: ApiMeter): void {
     if (attached.get(meter)?.has(this)) return;
     attached.set(meter, (attached.get(meter) ?? new Set()).add(this));
-    meter.createObservableGauge(this.#name, this.#options).addCallback((result) => {
-      this.#forEach((owner, read) => read(owner, result));
+    meter.createObservableGauge(this.#name, this.#options).addCallback(async (result) => {
+      const reading: Promise<void>[] = [];
+      // One that fails (its owner has just been closed) must not keep the others from being read.
+      this.#forEach((owner, read) => reading.push(attempt(() => read(owner, result))));
+      await Promise.all(reading);
     });
   }
 
@@ -95,6 +98,14 @@ class LazyGauge implements Gauge {
       if (owner === undefined) this.#sources.delete(source);
       else visit(owner, source.read);
     }
+  }
+}
+
+async function attempt(read: () => void | Promise<void>): Promise<void> {
+  try {
+    await read();
+  } catch {
+    // Then this value is missing from this collection.
   }
 }
 

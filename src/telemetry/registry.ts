@@ -52,7 +52,7 @@ export interface ObservableResult {
 }
 
 export interface ApiObservable {
-  addCallback(callback: (result: ObservableResult) => void): void;
+  addCallback(callback: (result: ObservableResult) => void | Promise<void>): void;
 }
 
 export interface InstrumentOptions {

@@ -172,7 +172,7 @@ describe("with an SDK", () => {
     WORK.start()?.end();
     expect((await sdk.points("test.depth")).map(({ value }) => value)).toEqual([3, 5]);
     const read: number[] = [];
-    const stop = depth.observe(owners[0]!, ({ depth }) => read.push(depth));
+    const stop = depth.observe(owners[0]!, ({ depth }) => void read.push(depth));
     await sdk.points("test.depth");
     for (const end of [stop, ...stops]) end();
     owners[0]!.depth = 4;
@@ -186,7 +186,7 @@ describe("with an SDK", () => {
     const read: string[] = [];
     const observe = (name: string): object => {
       const owner = { name };
-      size.observe(owner, ({ name }) => read.push(name));
+      size.observe(owner, ({ name }) => void read.push(name));
       return owner;
     };
     const kept = observe("kept");
