@@ -183,28 +183,21 @@ export class Reader {
    * lead to records that lie on the side where the index has them; and so it is with the edges of a listing.
    */
   #assertMiss(index: number, id: string): void {
-    const before = this.#row(index, this.#statements.columns(sql.BEFORE, index, id));
-    const behind = this.#row(index, this.#statements.columns(sql.BEHIND, index, id));
-    if (
-      (before !== null && compareBytes(before.id, id) >= 0) ||
-      (behind !== null && compareBytes(behind.id, id) <= 0)
-    ) {
+    const before = this.#statements.columns(sql.ID_BEFORE, index, id)?.[0] ?? null;
+    const behind = this.#statements.columns(sql.ID_BEHIND, index, id)?.[0] ?? null;
+    if ((before !== null && compareBytes(before, id) >= 0) || (behind !== null && compareBytes(behind, id) <= 0)) {
       throw new DamageError(`the index of ids is out of order around ${JSON.stringify(id)}`);
     }
   }
 
-  /** The entry beside a place must be that of its record, whatever it belongs to. */
+  /** The entry beside a place must be that of its record, whatever it belongs to. What else the record holds is its own. */
   #assertNeighbour(statement: string, place: readonly [number, string, string], { since, rec }: Position): void {
     const found = this.#statements.columns(statement, ...place, since, rec);
     if (found === undefined) return;
-    const [number, key, state, entered, index, ...columns] = found;
-    const row = index === null ? null : checked(index as number, columns);
+    const [number, key, index, keys, fits] = found;
     const listed =
-      row !== null &&
-      (key === "" ? this.#listingOf(index as number) === number : hasKey(row, number as number, key as string));
-    if (!listed || row.state !== state || row.since !== entered) {
-      throw new DamageError(`an entry under "${key}" in "${state}" is not that of its record`);
-    }
+      key === "" ? this.#listingOf(Number(index)) === number : hasKey({ keys: keys as string | null }, number, key);
+    if (fits !== 1 || !listed) throw new DamageError(`an entry under "${key}" is not that of its record`);
   }
 
   /** A listing of a whole state is as long as its counter says. */
@@ -246,13 +239,13 @@ function storedChange(index: number, columns: Column[]): StoredChange {
   return { seq: seq as number, previous, row };
 }
 
-function hasKey(row: StoredRow, secondary: number, key: string): boolean {
+function hasKey(row: Pick<StoredRow, "keys">, secondary: unknown, key: unknown): boolean {
   const keys = keysOf(row);
   for (let at = 0; at < keys.length; at += 2) if (keys[at] === secondary && keys[at + 1] === key) return true;
   return false;
 }
 
 /** As SQLite orders text. */
-function compareBytes(a: string, b: string): number {
-  return Buffer.compare(Buffer.from(a), Buffer.from(b));
+function compareBytes(a: Column, b: string): number {
+  return Buffer.compare(Buffer.from(String(a)), Buffer.from(b));
 }

@@ -27,9 +27,11 @@ export const DROP_ENTRIES = "DELETE FROM entry WHERE ix = ?";
 // ── records ─────────────────────────────────────────────────────────────────────────────────────────
 
 export const GET = `SELECT ${COLUMNS} FROM record WHERE idx = ? AND id = ?`;
-/** The neighbours of an id that is not there, with the id as the index has it. */
-export const BEFORE = `SELECT ${COLUMNS} FROM record WHERE rec = (SELECT rec FROM record WHERE idx = ? AND id < ? ORDER BY id DESC LIMIT 1)`;
-export const BEHIND = `SELECT ${COLUMNS} FROM record WHERE rec = (SELECT rec FROM record WHERE idx = ? AND id > ? ORDER BY id LIMIT 1)`;
+/** The records that the index of ids has on either side of an id that it has not. */
+const beside = (side: string, order: string) =>
+  `SELECT id FROM record WHERE rec = (SELECT rec FROM record WHERE idx = ? AND id ${side} ? ORDER BY id ${order} LIMIT 1)`;
+export const ID_BEFORE = beside("<", "DESC");
+export const ID_BEHIND = beside(">", "ASC");
 export const INSERT = `INSERT INTO record (idx, ${COLUMNS}) VALUES (?, NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (idx, id) DO NOTHING`;
 /** Compare-and-set: the checksum stands for the whole row, also for one that was pruned and inserted anew. */
 export const UPDATE = `UPDATE record SET state = ?, since = ?, created = ?, revision = ?, epoch = ?, origin = ?, keys = ?, data = ?, sum = ?
@@ -64,7 +66,8 @@ export const WALK_UP = walk("ORDER BY e.since, e.rec");
 export const WALK_DOWN = walk("ORDER BY e.since DESC, e.rec DESC");
 
 /** The entry next to a place, whatever it belongs to. Parameters: ix, key, state, since, rec. */
-const neighbour = (side: string, order: string) => `SELECT e.ix, e.key, e.state, e.since, r.idx, ${RECORD}
+const neighbour = (side: string, order: string) => `SELECT e.ix, e.key, r.idx, r.keys,
+    e.state = r.state AND e.since = r.since AS fits
   FROM (SELECT * FROM entry WHERE (ix, key, state, since, rec) ${side} (?, ?, ?, ?, ?) ${order} LIMIT 1) AS e
   LEFT JOIN record AS r ON r.rec = e.rec`;
 export const ENTRY_AT_OR_BEFORE = neighbour("<=", DOWN);
