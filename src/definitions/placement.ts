@@ -1,6 +1,5 @@
 /** Where a definition's file belongs, given what lies there already. Synchronous: true at the moment it is asked. */
 import fs from "node:fs";
-import { join } from "node:path";
 import { DefinitionConflictError, DefinitionProblemError } from "../errors.ts";
 import type { DefinitionEntry } from "../scan/model.ts";
 import { decode, type RepositoryContext } from "./context.ts";
@@ -29,7 +28,7 @@ export function placeForNew<T>(context: RepositoryContext<T>, dir: string, manus
     else if (occupant !== "something else") taken ??= occupant;
   }
   if (free !== undefined) return free;
-  const path = join(dir, filenameOfId(id));
+  const path = `${dir}/${filenameOfId(id)}`;
   const message = `every filename for "${name}" (${id}) in ${dir} is taken by another definition. Rename one of them.`;
   throw conflict(path, taken ?? manuscript, type, message);
 }
@@ -52,8 +51,8 @@ export function placeForMoved<T>(
 
 /** In order of preference; the second is used where the first is taken by some other definition. */
 function placesFor(dir: string, { name, id }: Manuscript): string[] {
-  const named = isFilenameSafe(name) ? [join(dir, `${name}.yaml`)] : [];
-  return isIdForFilename(id) ? [...named, join(dir, filenameOfId(id))] : named;
+  const named = isFilenameSafe(name) ? [`${dir}/${name}.yaml`] : [];
+  return isIdForFilename(id) ? [...named, `${dir}/${filenameOfId(id)}`] : named;
 }
 
 type PlaceOccupant = "nothing" | "itself" | "something else" | DefinitionEntry;

@@ -1,6 +1,6 @@
 /** Storing a definition so that no byte of any other is lost, wherever the process, or another one, stops or steps in. */
 import fs from "node:fs";
-import { dirname, join } from "node:path";
+import { dirname } from "node:path";
 import { type AbortOptions, abortable } from "../abort.ts";
 import { DefinitionWriteError, NameLockLostError } from "../errors.ts";
 import type { NameLock } from "../lock/index.ts";
@@ -73,7 +73,7 @@ export async function storeNew<T>(
   await refuseShadowed(context, manuscript, options);
   const other = await otherOfName(context, manuscript, options);
   if (other !== null) throw nameConflict(other, manuscript.name);
-  const typeDir = join(writeRoot.dir, manuscript.type);
+  const typeDir = `${writeRoot.dir}/${manuscript.type}`;
   hasTypeDirectory(writeRoot.dir, manuscript.type);
   const path = placeForNew(context, typeDir, manuscript);
   if (path === null) return null;
@@ -109,10 +109,10 @@ async function replaceAndMove<T>(
   refuseCopies(holder);
   const { index, writeRoot } = context;
   const { type, id, name } = manuscript;
-  const dir = join(writeRoot.dir, type);
+  const dir = `${writeRoot.dir}/${type}`;
   if (!hasTypeDirectory(writeRoot.dir, type)) return null;
 
-  const named = join(dir, `${name}.yaml`);
+  const named = `${dir}/${name}.yaml`;
   const aliases = [holder.entry.path, ...holder.aliases];
   const from = aliases.includes(named) ? named : holder.entry.path;
   const surplus = aliases.filter((alias) => alias !== from);

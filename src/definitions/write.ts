@@ -5,7 +5,7 @@
  * The calls go through the module's object, so that a test can stop the process, or the world, at each of them.
  */
 import fs from "node:fs";
-import { dirname, join } from "node:path";
+import { dirname } from "node:path";
 import pLimit from "p-limit";
 import { DefinitionWriteError, StorageFullError, TussockError, UnsafePathError } from "../errors.ts";
 
@@ -41,7 +41,7 @@ export function writeDraft(dir: string, text: string, options: DraftOptions): Pr
 }
 
 async function writeDraftNow(dir: string, text: string, { like, flush }: DraftOptions): Promise<Draft> {
-  const path = join(dir, temporaryName());
+  const path = `${dir}/${temporaryName()}`;
   const discard = (): void => {
     try {
       fs.unlinkSync(path);
@@ -149,11 +149,11 @@ export function removeEmptyDirectories(dir: string, root: string): string {
  */
 export function makeTypeDirectory(root: string, type: string): { dir: string; changed: string[] } {
   const changed: string[] = [];
-  return writing(join(root, type), () => {
+  return writing(`${root}/${type}`, () => {
     makeDirectory(root, changed);
     let dir = root;
     for (const part of type.split("/")) {
-      dir = join(dir, part);
+      dir = `${dir}/${part}`;
       if (!isPlainDirectory(dir)) makeDirectory(dir, changed);
     }
     return { dir, changed };
@@ -177,7 +177,7 @@ export function makeDirectory(path: string, changed: string[]): void {
 export function hasTypeDirectory(root: string, type: string): boolean {
   let dir = root;
   return type.split("/").every((part) => {
-    dir = join(dir, part);
+    dir = `${dir}/${part}`;
     return isPlainDirectory(dir);
   });
 }

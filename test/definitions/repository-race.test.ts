@@ -162,4 +162,28 @@ describe("a long-lived process", () => {
     expect(readdirSync(fdDir).length).toBeLessThanOrEqual(before);
     linkSync(join(world.models, TYPE, "name-7.yaml"), join(world.base, "still-writable"));
   });
+
+  it.runIf(existsSync(fdDir))("creates 300 at once in many turns of the event loop, with few descriptors", async () => {
+    const world = await openWorld("exact");
+    const repository = world.repository({ durability: "written" });
+    await repository.save(TYPE, thing(0, "first"));
+    const before = readdirSync(fdDir).length;
+    let turns = 0;
+    let most = 0;
+    let done = false;
+    const count = (): void => {
+      turns++;
+      most = Math.max(most, readdirSync(fdDir).length);
+      if (!done) setImmediate(count);
+    };
+    setImmediate(count);
+    await Promise.all(
+      Array.from({ length: 300 }, (_, n) =>
+        repository.resolveOrCreate(TYPE, `at-once-${n}`, () => thing(n + 1, `at-once-${n}`)),
+      ),
+    );
+    done = true;
+    expect(turns).toBeGreaterThan(30);
+    expect(most - before).toBeLessThan(50);
+  });
 });
