@@ -1,8 +1,8 @@
 /**
- * Writes the files of a directory that the index knows nothing of yet: gathered, put in key order and inserted in few
- * transactions. One by one they would read each key before writing it, and dirty the same pages again in every commit.
+ * Writes the files of a directory that the index knows nothing of yet: gathered, and inserted in few transactions. One by
+ * one they would read each key before writing it, and dirty the same pages again in every commit.
  */
-import { fileKey, isWhole, nameKey, relativePath } from "./keys.ts";
+import { fileKey, isWhole, mayShareKey, nameKey, relativePath } from "./keys.ts";
 import { comparePlaces, listedName } from "./reconcile.ts";
 import {
   candidatesIn,
@@ -20,17 +20,14 @@ import type { SweepTarget } from "./sweep.ts";
 /** 700 bytes a file wait in memory. */
 const FILES_PER_COMMIT = 100_000;
 
-interface Row<T> {
-  key: Buffer;
-  value: T;
-}
-
 export class BulkLoad {
   readonly #store: DefinitionStore;
   readonly #typeId: number;
-  #files: Row<Buffer>[] = [];
-  #names: Row<Buffer>[] = [];
-  #ids: Row<IdPlace>[] = [];
+  /** By path below the root, with the root in front. */
+  readonly #files: [key: Buffer, value: Buffer][] = [];
+  /** Files come in byte order of filename, and most are called after their names: so these are nearly in order, too. */
+  readonly #names = new Map<string, Buffer | Buffer[]>();
+  readonly #ids = new Map<string, IdPlace | IdPlace[]>();
   /** Nothing of this type lies in the tables yet. */
   #first: boolean;
 
@@ -42,15 +39,12 @@ export class BulkLoad {
 
   /** The file must not be in the index. */
   add(file: FileRecord): void {
-    const relative = relativePath(file.type, file.filename);
-    const whole = isWhole(relative);
-    this.#files.push({ key: fileKey(file.root, relative), value: packFile(file, whole ? null : relative) });
-    const name = listedName(file, file.filename);
-    if (name !== null) this.#names.push({ key: nameKey(name, this.#typeId), value: packCandidate(file) });
-    if (file.kind === "entry") {
-      const { root, filename, id } = file;
-      this.#ids.push({ key: nameKey(id, this.#typeId), value: { root, filename, name: file.name, id } });
-    }
+    const { root, filename } = file;
+    const relative = relativePath(file.type, filename);
+    this.#files.push([fileKey(root, relative), packFile(file, isWhole(relative) ? null : relative)]);
+    const name = listedName(file, filename);
+    if (name !== null) addTo(this.#names, name, packCandidate(file));
+    if (file.kind === "entry") addTo(this.#ids, file.id, { root, filename, name: file.name, id: file.id });
   }
 
   get isDue(): boolean {
@@ -62,42 +56,43 @@ export class BulkLoad {
     if (this.#files.length === 0) return;
     const { files, names, ids } = this.#store;
     this.#store.transaction(() => {
-      for (const { key, value } of sorted(this.#files)) files.commit(key, value);
-      for (const { key, values } of this.#merged(names, this.#names)) {
-        names.commit(key, values.length === 1 ? (values[0] ?? null) : joinCandidates(values));
+      for (const [key, value] of this.#files) files.commit(key, value);
+      for (const [name, candidates] of this.#names) {
+        const key = nameKey(name, this.#typeId);
+        names.commit(key, joinCandidates(candidates, this.#stored(names, key, name)));
       }
-      for (const { key, values } of this.#merged(ids, this.#ids)) ids.commit(key, joinPlaces(values));
+      for (const [id, places] of this.#ids) {
+        const key = nameKey(id, this.#typeId);
+        ids.commit(key, joinPlaces(places, this.#stored(ids, key, id)));
+      }
     });
-    this.#files = [];
-    this.#names = [];
-    this.#ids = [];
+    this.#files.length = 0;
+    this.#names.clear();
+    this.#ids.clear();
     this.#first = false;
   }
 
-  /** The rows of each key, with what the table holds under it already. */
-  *#merged<T>(table: Table, rows: Row<T>[]): Iterable<{ key: Buffer; values: (T | Buffer)[] }> {
-    const ordered = sorted(rows);
-    for (let at = 0; at < ordered.length; ) {
-      const { key } = ordered[at] as Row<T>;
-      const values: (T | Buffer)[] = [];
-      for (; at < ordered.length && ordered[at]?.key.equals(key); at++) values.push((ordered[at] as Row<T>).value);
-      const stored = this.#first ? undefined : table.get(key);
-      if (stored !== undefined) values.push(stored);
-      yield { key, values };
-    }
+  #stored(table: Table, key: Buffer, text: string): Buffer | undefined {
+    // Two long names of one commit may share a key.
+    return this.#first && !mayShareKey(text) ? undefined : table.get(key);
   }
 }
 
-function sorted<T>(rows: Row<T>[]): Row<T>[] {
-  return rows.sort((a, b) => Buffer.compare(a.key, b.key));
+function addTo<T>(map: Map<string, T | T[]>, key: string, value: T): void {
+  const there = map.get(key);
+  if (there === undefined) map.set(key, value);
+  else if (Array.isArray(there)) there.push(value);
+  else map.set(key, [there, value]);
 }
 
-function joinCandidates(values: readonly Buffer[]): Buffer {
+function joinCandidates(added: Buffer | Buffer[], stored: Buffer | undefined): Buffer {
+  if (stored === undefined && !Array.isArray(added)) return added;
+  const values = stored === undefined ? [added].flat() : [added, stored].flat();
   const candidates = values.flatMap((value) => candidatesIn(value)).sort(compareCandidates);
   return Buffer.concat(candidates.map((candidate) => candidate.slice()));
 }
 
-function joinPlaces(values: readonly (IdPlace | Buffer)[]): Buffer {
-  const places = values.flatMap((value) => (Buffer.isBuffer(value) ? placesIn(value) : [value]));
+function joinPlaces(added: IdPlace | IdPlace[], stored: Buffer | undefined): Buffer {
+  const places = stored === undefined ? [added].flat() : [...[added].flat(), ...placesIn(stored)];
   return packPlaces(places.length === 1 ? places : places.sort(comparePlaces));
 }

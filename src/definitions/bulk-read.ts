@@ -22,9 +22,10 @@ export interface UnknownDirectory {
 
 /** A second thread costs 30 ms to start; this many files take that long to read. */
 const FILES_WORTH_A_THREAD = 6_000;
-/** Two milliseconds of work here, and some more there, so that neither waits long for the other's turn. */
+/** Two milliseconds of work: other requests, and what the other thread has read, wait no longer. */
 const FILES_HERE = 256;
-const FILES_THERE = 2_048;
+/** While these are read there, as many that were read before are written here. */
+const FILES_THERE = 8_192;
 
 /** `pause` is asked often; it returns null when no pause is due. Returns how many valid definitions were found. */
 export async function readDirectory(
@@ -43,20 +44,14 @@ export async function readDirectory(
   };
 
   const pool = await secondThread(names.length, options);
-  const there = async (): Promise<void> => {
-    while (pool !== null && next < names.length) {
+  const there = async (pool: WorkerPool): Promise<void> => {
+    for (let reading = readThere(pool, directory, take(FILES_THERE)); ; ) {
+      const read = await reading;
       const chunk = take(FILES_THERE);
-      const regular = chunk.filter((name) => !directory.special.has(name));
-      const startedAt = wallClockNs();
-      try {
-        const batch = (await pool.run({ dir: directory.dir, names: regular.join("/"), regular: true })) as Batch;
-        taker.takeBatch(regular, batch, startedAt);
-        for (const name of chunk) if (directory.special.has(name)) taker.examine(name, options);
-      } catch (error) {
-        // One unreadable file ends the task: here each is tried by itself.
-        if (!(error instanceof DefinitionReadError || error instanceof ReaderStoppedError)) throw error;
-        for (const name of chunk) taker.examine(name, options);
-      }
+      if (chunk.length > 0) reading = readThere(pool, directory, chunk);
+      taker.takeRead(read, options);
+      load.commit();
+      if (chunk.length === 0) return;
     }
   };
   const here = async (): Promise<void> => {
@@ -67,11 +62,36 @@ export async function readDirectory(
     }
   };
   try {
-    await Promise.all([there(), here()]);
+    await Promise.all(pool === null ? [here()] : [there(pool), here()]);
     load.commit();
     return taker.entries;
   } finally {
     await pool?.stop();
+  }
+}
+
+/** What the other thread has read of some names; null where it could not. */
+interface ReadThere {
+  names: readonly string[];
+  regular: readonly string[];
+  startedAt: number;
+  batch: Batch | null;
+}
+
+async function readThere(
+  pool: WorkerPool,
+  { dir, special }: UnknownDirectory,
+  names: readonly string[],
+): Promise<ReadThere> {
+  const regular = special.size === 0 ? names : names.filter((name) => !special.has(name));
+  const startedAt = wallClockNs();
+  try {
+    const batch = (await pool.run({ dir, names: regular.join("/"), regular: true })) as Batch;
+    return { names, regular, startedAt, batch };
+  } catch (error) {
+    // One unreadable file ends the task: here each is tried by itself.
+    if (!(error instanceof DefinitionReadError || error instanceof ReaderStoppedError)) throw error;
+    return { names, regular: [], startedAt, batch: null };
   }
 }
 
@@ -111,7 +131,18 @@ class Taker {
     }
   }
 
-  takeBatch(names: readonly string[], batch: Batch, startedAt: number): void {
+  takeRead({ names, regular, startedAt, batch }: ReadThere, options: ExamineOptions): void {
+    if (batch !== null) this.#takeBatch(regular, batch, startedAt);
+    const left =
+      batch === null
+        ? names
+        : names.length === regular.length
+          ? []
+          : names.filter((n) => this.#directory.special.has(n));
+    for (const name of left) this.examine(name, options);
+  }
+
+  #takeBatch(names: readonly string[], batch: Batch, startedAt: number): void {
     const { values, stamps, kinds } = batch;
     let at = 0;
     for (const [i, filename] of names.entries()) {

@@ -1,0 +1,45 @@
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { openDefinitionIndex } from "../../src/definitions/index.ts";
+import { collect } from "../support/collect.ts";
+import { byBytes, readObviously } from "../support/obvious-reader.ts";
+import { tempDir } from "../support/spawn.ts";
+
+/** More files than one task of the second thread, of every kind that it has to tell apart. */
+const FILES = 9_000;
+
+test("a directory that the index does not know is read whole, on one thread and on two, duplicates and problems included", async () => {
+  const base = tempDir();
+  const dir = join(base, "models", "t");
+  mkdirSync(dir, { recursive: true });
+  writeFileSync(join(base, "target"), "id: linked\nname: linked\n");
+  for (let i = 0; i < FILES; i++) {
+    const path = join(dir, `f${i % 7 === 0 ? FILES - i : i}-${i}.yaml`);
+    if (i % 1000 === 1) symlinkSync(join(base, "target"), path);
+    else if (i % 500 === 2) writeFileSync(path, "id: [broken\n");
+    else if (i % 300 === 3) writeFileSync(path, `{id: flow-${i}, name: n${i}}\n`);
+    else if (i % 100 === 4) writeFileSync(path, `id: same-id\nname: n${i}\n`);
+    else if (i % 100 === 5) writeFileSync(path, `id: i${i}\nname: same-name\n`);
+    else writeFileSync(path, `id: i${i}\nname: n${i}\n`);
+  }
+  const roots = [{ name: "models", dir: join(base, "models") }];
+  const expected = readObviously(roots, { boundary: base });
+  for (const alone of [true, false]) {
+    if (alone) process.env["TUSSOCK_NO_WORKERS"] = "1";
+    else delete process.env["TUSSOCK_NO_WORKERS"];
+    await using index = await openDefinitionIndex({ roots, boundary: base, indexDir: join(base, `index-${alone}`) });
+    const entries = await collect(index.entries());
+    expect(entries.map(({ path, id, name }) => ({ path, id, name }))).toEqual(
+      expected.entries.map(({ path, id, name }) => ({ path, id, name })),
+    );
+    const first = (key: "id" | "name", value: string) =>
+      expected.entries
+        .filter((entry) => entry[key] === value)
+        .map(({ path }) => path)
+        .sort(byBytes)[0];
+    expect((await index.findByName("t", "same-name"))?.path).toBe(first("name", "same-name"));
+    expect((await index.findById("t", "same-id"))?.path).toBe(first("id", "same-id"));
+    expect(index.stats().roots["models"]?.definitions).toBe(expected.entries.length);
+  }
+});
