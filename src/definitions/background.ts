@@ -9,13 +9,16 @@ export class BackgroundSweep {
   readonly #freshness: Freshness;
   readonly #tree: TypeTree;
   readonly #intervalMs: number;
+  readonly #beforeEach: () => void;
   #timer: ReturnType<typeof setTimeout> | null = null;
   #running: Promise<void> | null = null;
   #closed = false;
   #again = false;
   #lookupsAtLastSweep = 0;
 
-  constructor(freshness: Freshness, tree: TypeTree, intervalMs: number) {
+  /** `beforeEach` is called at the beginning of each pass. */
+  constructor(freshness: Freshness, tree: TypeTree, intervalMs: number, beforeEach: () => void) {
+    this.#beforeEach = beforeEach;
     this.#freshness = freshness;
     this.#tree = tree;
     this.#intervalMs = intervalMs;
@@ -49,6 +52,7 @@ export class BackgroundSweep {
   /** What fails here is not lost: whoever asks for the type meets the same failure. */
   async #pass(): Promise<void> {
     try {
+      this.#beforeEach();
       if (this.#freshness.observations > this.#lookupsAtLastSweep) this.#callForBoundedTypes();
       await this.#freshness.wait(null, {});
       this.#lookupsAtLastSweep = this.#freshness.observations;

@@ -1,6 +1,12 @@
 /** The index: answers from the store where it is true, and waits for what makes it true where it is not yet. */
 import type { AbortOptions } from "../abort.ts";
-import { ClosedError, type DefinitionProblem, InvalidArgumentError } from "../errors.ts";
+import {
+  ClosedError,
+  type DefinitionProblem,
+  IndexUnavailableError,
+  InvalidArgumentError,
+  TussockError,
+} from "../errors.ts";
 import type { ExamineOptions } from "../scan/examine.ts";
 import type { DefinitionEntry, DefinitionKeys } from "../scan/model.ts";
 import type { BackgroundSweep } from "./background.ts";
@@ -37,6 +43,8 @@ export interface LiveIndexParts {
   keys: DefinitionKeys;
   slot: number | "temporary";
   fileSize: () => number;
+  /** What is stored makes no sense: the next to open it builds it anew. */
+  condemn: (why: string) => void;
   /** Once, after everything else has ended. */
   release: () => Promise<void>;
 }
@@ -99,8 +107,18 @@ export class LiveIndex implements DefinitionIndex, IndexInternals {
       return Promise.resolve(answer);
     } catch (error) {
       telemetry?.fail(error);
-      return Promise.reject(error);
+      return Promise.reject(this.#asOurs(error));
     }
+  }
+
+  /** LMDB says so when it meets a damaged page, and only then. */
+  #asOurs(error: unknown): unknown {
+    const message = error instanceof Error ? error.message : "";
+    if (error instanceof TussockError || !/MDB_(CORRUPTED|PAGE_NOTFOUND|INVALID|PANIC)/.test(message)) return error;
+    this.#parts.condemn(message);
+    return new IndexUnavailableError("the index", `its cache is damaged (${message}). Close it and open it again.`, {
+      cause: error,
+    });
   }
 
   readonly #workDone = (): WorkDone => {

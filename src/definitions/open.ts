@@ -105,7 +105,12 @@ function assemble(
     return engine;
   };
   const freshness = new Freshness({ store, tree, engine: startEngine, examine });
-  const background = new BackgroundSweep(freshness, tree, options.sweepIntervalMs ?? DEFAULT_SWEEP_INTERVAL_MS);
+  const background = new BackgroundSweep(
+    freshness,
+    tree,
+    options.sweepIntervalMs ?? DEFAULT_SWEEP_INTERVAL_MS,
+    warnWhenGone(environment),
+  );
   freshness.observe();
   background.start();
   const index = new LiveIndex({
@@ -116,6 +121,7 @@ function assemble(
     examine,
     keys: examine.keys,
     slot: environment.slot,
+    condemn: (why) => environment.condemn(why),
     fileSize: () => sizeOf(join(environment.path, "data.mdb")),
     release: async () => {
       stopObserving();
@@ -134,6 +140,19 @@ function assemble(
 function whyUnwatchable(options: DefinitionIndexOptions): string {
   if (options.watch === false) return "it was opened with watch: false";
   return "the kernel's queue of changes is not to be had (no FFI, no inotify, or too many of them)";
+}
+
+/** Answers stay right without it, but nothing of what is learnt will be there at the next start. */
+function warnWhenGone(environment: Environment): () => void {
+  let warned = false;
+  return () => {
+    if (warned || environment.isStillThere()) return;
+    warned = true;
+    process.emitWarning(
+      `the index at ${environment.path} was deleted under a running process: it goes on in memory, and is built anew at the next start`,
+      "TussockWarning",
+    );
+  };
 }
 
 function sizeOf(path: string): number {

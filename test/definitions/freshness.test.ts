@@ -390,6 +390,32 @@ describe("where there is no queue", () => {
   });
 });
 
+test("the index directory deleted under a running process: right answers, one warning, built anew at the next start", async () => {
+  const p = place();
+  for (let i = 0; i < 20; i++) p.write(`t/n${i}.yaml`, `n${i}`);
+  const warnings: string[] = [];
+  const onWarning = (warning: Error): void => {
+    if (warning.name === "TussockWarning") warnings.push(warning.message);
+  };
+  process.on("warning", onWarning);
+  try {
+    const index = await openDefinitionIndex({ ...p.options, sweepIntervalMs: 10 });
+    expect(await pathOf(index, "t", "n3")).toBe(p.at("t/n3.yaml"));
+    rmSync(p.options.indexDir, { recursive: true });
+    await until(() => warnings.length > 0);
+    p.write("t/late.yaml", "late");
+    expect(await pathOf(index, "t", "late")).toBe(p.at("t/late.yaml"));
+    expect(await pathOf(index, "t", "n4")).toBe(p.at("t/n4.yaml"));
+    await index.close();
+    expect(warnings).toHaveLength(1);
+    expect(warnings[0]).toMatch(/deleted under a running process/);
+    await using again = await openDefinitionIndex(p.options);
+    expect(await pathOf(again, "t", "late")).toBe(p.at("t/late.yaml"));
+  } finally {
+    process.off("warning", onWarning);
+  }
+});
+
 describe("closing", () => {
   test.skipIf(process.platform !== "linux")("100 opens and closes at once leave no descriptor", async () => {
     const p = place();
