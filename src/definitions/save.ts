@@ -13,6 +13,7 @@ import { untilSettled } from "./settle.ts";
 import {
   flushDirectory,
   hasTypeDirectory,
+  inDraftTurn,
   inodeAt,
   linkInto,
   makeTypeDirectory,
@@ -79,8 +80,10 @@ export async function storeNew<T>(
   if (path === null) return null;
   await announce(context, [path], options);
 
-  const { dir, changed } = makeTypeDirectory(writeRoot.dir, manuscript.type);
-  const draft = await writeDraft(dir, manuscript.text, { flush: context.flush });
+  const { dir, changed, draft } = await inDraftTurn(options.signal, async () => {
+    const made = makeTypeDirectory(writeRoot.dir, manuscript.type);
+    return { ...made, draft: await writeDraft(made.dir, manuscript.text, { flush: context.flush }) };
+  });
   try {
     proofread(context, draft, manuscript);
     held.verify();
@@ -128,7 +131,9 @@ async function replaceAndMove<T>(
   const like = fs.statSync(from, { throwIfNoEntry: false });
   const inode = inodeAt(from);
   if (like === undefined) return null;
-  const draft = await writeDraft(dir, manuscript.text, { like, flush: context.flush });
+  const draft = await inDraftTurn(options.signal, () =>
+    writeDraft(dir, manuscript.text, { like, flush: context.flush }),
+  );
   let moved = false;
   try {
     proofread(context, draft, manuscript);

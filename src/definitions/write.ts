@@ -35,12 +35,23 @@ export interface DraftOptions {
  */
 const limited = pLimit(8);
 
-/** Writes `text` into a temporary file of `dir`. Leaves nothing behind when it fails. */
-export function writeDraft(dir: string, text: string, options: DraftOptions): Promise<Draft> {
-  return limited(() => writeDraftNow(dir, text, options));
+/** Begins a draft when there are few enough. Aborted while it waits, it rejects at once, and `write` never runs. */
+export function inDraftTurn<R>(signal: AbortSignal | undefined, write: () => Promise<R>): Promise<R> {
+  if (signal === undefined) return limited(write);
+  return new Promise<R>((resolve, reject) => {
+    const onAbort = (): void => reject(signal.reason);
+    signal.addEventListener("abort", onAbort, { once: true });
+    const begin = async (): Promise<R> => {
+      signal.removeEventListener("abort", onAbort);
+      signal.throwIfAborted();
+      return write();
+    };
+    limited(begin).then(resolve, reject);
+  });
 }
 
-async function writeDraftNow(dir: string, text: string, { like, flush }: DraftOptions): Promise<Draft> {
+/** Writes `text` into a temporary file of `dir`. Leaves nothing behind when it fails. */
+export async function writeDraft(dir: string, text: string, { like, flush }: DraftOptions): Promise<Draft> {
   const path = `${dir}/${temporaryName()}`;
   const discard = (): void => {
     try {

@@ -1,4 +1,4 @@
-import { readdirSync } from "node:fs";
+import fs, { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { deferred } from "../../src/abort.ts";
@@ -169,7 +169,7 @@ describe.each(writing)("$name, aborted", ({ name, run }) => {
           steps = step.number;
           if (step.number === number) abort(reason);
         },
-        () => run(world.repository(), signal),
+        () => run(world.repository({ durability: "flushed" }), signal),
       ).then(
         () => "done",
         (error: unknown) => error,
@@ -232,9 +232,54 @@ describe("a caller that waits for a name", () => {
     expect(leftovers(world)).toEqual([]);
   });
 
+  it("gives up while many others write, with nothing begun", async () => {
+    const { world } = await openWithOne();
+    const repository = world.repository({ durability: "flushed" });
+    const controllers = Array.from({ length: 64 }, () => countedSignal());
+    const reason = new Error("gone");
+    const held: (() => void)[] = [];
+    const allBegun = deferred<void>();
+    // The disk stands still under the first few; all others wait for their turn.
+    const fsync = fs.fsync;
+    fs.fsync = ((fd: number, done: (error: Error | null) => void) => {
+      held.push(() => fsync(fd, done));
+      if (held.length === 8) allBegun.resolve();
+    }) as typeof fs.fsync;
+    try {
+      const calls = controllers.map(({ signal }, n) =>
+        repository
+          .resolveOrCreate("swamp/new", `new-${n}`, () => thing(n + 10, `new-${n}`), { signal })
+          .catch((error: unknown) => error),
+      );
+      await allBegun.promise;
+      // Those that have not come so far yet do, and wait.
+      for (let turn = 0; turn < 50; turn++) await new Promise((resolve) => setImmediate(resolve));
+      const start = performance.now();
+      for (const { abort } of controllers) abort(reason);
+      const gaveUp = new Set<number>();
+      const rest = calls.map(async (call, n) => {
+        if ((await call) === reason) gaveUp.add(n);
+      });
+      while (gaveUp.size < 56 && performance.now() - start < 5_000)
+        await new Promise((resolve) => setImmediate(resolve));
+      expect(gaveUp.size).toBe(56);
+      expect(performance.now() - start).toBeLessThan(GRACE_MS);
+      fs.fsync = fsync;
+      for (const go of held) go();
+      await Promise.all(rest);
+      expect(gaveUp.size).toBe(56);
+      const created = Object.keys(world.files()).filter((path) => path.includes("swamp/new"));
+      expect(created).toHaveLength(8);
+    } finally {
+      fs.fsync = fsync;
+    }
+    expect(leftovers(world)).toEqual([]);
+    for (const { listeners } of controllers) expect(listeners()).toBe(0);
+  });
+
   it("10,000 calls with one signal leave no listener behind", async () => {
     const { world } = await openWithOne();
-    const repository = world.repository({ durability: "written" });
+    const repository = world.repository();
     const { signal, listeners } = countedSignal();
     for (let n = 0; n < 2000; n++) {
       await repository.findByName(TYPE, "web", { signal });
