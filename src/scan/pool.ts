@@ -101,10 +101,11 @@ export class WorkerPool implements Reader {
   run(task: Task): Promise<TaskResult> {
     const member = this.#idle.pop();
     if (member === undefined || this.#stopped !== null) return Promise.reject(new ReaderStoppedError());
-    member.task = deferred();
+    const answer = deferred<TaskResult>();
+    member.task = answer;
     member.worker.ref();
     member.worker.postMessage(task);
-    return member.task.promise;
+    return answer.promise;
   }
 
   stop(): Promise<void> {

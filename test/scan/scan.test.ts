@@ -11,6 +11,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join, relative } from "node:path";
+import { Worker } from "node:worker_threads";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { parse } from "yaml";
 import { DefinitionReadError, InvalidArgumentError, type ProblemKind } from "../../src/errors.ts";
@@ -360,6 +361,30 @@ test("without workers the same many files are read on this thread", async () => 
   const paths = writeDefinitions(dir, MANY);
   expect(pathsOf(await collect(scan(dir, { concurrency: 4 })))).toEqual(paths.sort());
 });
+
+test.each(["one", "all"])(
+  "when %s of the workers dies in mid-task, what it had to do is done all the same, once",
+  async (which) => {
+    const dir = tempDir();
+    const paths = writeDefinitions(dir, 2_000);
+    const { postMessage } = Worker.prototype;
+    let sent = 0;
+    const post = vi.spyOn(Worker.prototype, "postMessage").mockImplementation(function (
+      this: Worker,
+      ...of: unknown[]
+    ) {
+      Reflect.apply(postMessage, this, of);
+      sent++;
+      if (sent === 3 || (which === "all" && sent > 3)) void this.terminate();
+    });
+    try {
+      expect(pathsOf(await collect(scan(dir, { concurrency: 2 })))).toEqual(paths.sort());
+      expect(sent).toBeGreaterThanOrEqual(3);
+    } finally {
+      post.mockRestore();
+    }
+  },
+);
 
 test("progress grows to the whole, and its end is the truth", async () => {
   const dir = tempDir();
