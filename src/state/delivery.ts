@@ -32,6 +32,7 @@ export class MirrorDelivery<D, S extends string> {
   readonly #mirror: StateMirror<D, S>;
   readonly #failing = new Map<number, Failing>();
   readonly #done: Promise<void>;
+  #right: { release(): void } | null = null;
   #closed = false;
   #wake = deferred<void>();
 
@@ -50,20 +51,28 @@ export class MirrorDelivery<D, S extends string> {
 
   async #run(): Promise<void> {
     const unsubscribe = this.#kit.store.subscribe(() => this.#wake.resolve(), { keepAlive: false });
-    let right: { release(): void } | null = null;
     try {
       while (!this.#closed) {
-        right ??= this.#kit.store.lockMirror();
-        // Asked for before looking: what is committed while it looks is not slept over.
+        // Hung up before looking: what is committed while it looks is not slept over.
         this.#wake = deferred<void>();
-        const waitMs = right === null ? ASK_AGAIN_MS : await this.#pass();
-        if (!this.#closed && waitMs > 0) await this.#sleep(waitMs);
+        const waitMs = this.#mayDeliver() ? await this.#pass() : ASK_AGAIN_MS;
+        if (!this.#closed) await this.#sleep(waitMs);
       }
     } finally {
       unsubscribe();
-      right?.release();
+      this.#right?.release();
     }
   }
+
+  #mayDeliver(): boolean {
+    try {
+      this.#right ??= this.#kit.store.lockMirror();
+    } catch (error) {
+      this.lastError = String(error);
+    }
+    return this.#right !== null;
+  }
+
   /** Once through the outbox. Returns how long there is nothing to be done. */
   async #pass(): Promise<number> {
     try {
@@ -94,7 +103,7 @@ export class MirrorDelivery<D, S extends string> {
       }
     };
     await Promise.all(Array.from({ length: CONCURRENCY }, worker));
-    if (delivered.length > 0) await this.#kit.store.delivered(delivered, this.#kit.scope());
+    if (delivered.length > 0) await this.#kit.store.delivered(delivered, this.#kit.lastScope());
   }
 
   /** The changes of one record, until one fails; returns the numbers of those that are done. */

@@ -49,7 +49,9 @@ export async function importRecords<D, S extends string>(
   try {
     report.watermark = await kit.store.watermark(name, kit.scope(o.signal));
     let batch = new Batch();
-    for await (const item of untilAborted(source(report.watermark), o.signal)) {
+    // Closing the index ends the waiting for a source that may never go on.
+    const stop = AbortSignal.any([kit.closing, ...(o.signal === undefined ? [] : [o.signal])]);
+    for await (const item of untilAborted(source(report.watermark), stop)) {
       importer.take(item, batch);
       if (batch.size < BATCH) continue;
       await commit(batch);

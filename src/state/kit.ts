@@ -12,7 +12,7 @@ export class Kit<D, S extends string> {
   readonly keyer: Keyer<D, S>;
   readonly store: RecordStore;
   readonly #deadlineMs: number;
-  #closed = false;
+  readonly #closing = new AbortController();
 
   constructor(rules: Rules<D, S>, keyer: Keyer<D, S>, store: RecordStore, deadlineMs: number) {
     this.rules = rules;
@@ -23,14 +23,24 @@ export class Kit<D, S extends string> {
 
   /** From now on every call, and every further step of one, is refused. What has been asked of the store goes on. */
   close(): void {
-    this.#closed = true;
+    this.#closing.abort(new ClosedError(`state index "${this.rules.name}"`));
+  }
+
+  /** Aborts when the index is closed. */
+  get closing(): AbortSignal {
+    return this.#closing.signal;
   }
 
   /** How long a call that begins now may take. @throws ClosedError; the signal's reason when it has aborted */
   scope(signal?: AbortSignal): Scope {
-    if (this.#closed) throw new ClosedError(`state index "${this.rules.name}"`);
+    this.#closing.signal.throwIfAborted();
     signal?.throwIfAborted();
-    return { signal, until: performance.now() + this.#deadlineMs };
+    return { signal, ...this.lastScope() };
+  }
+
+  /** For what closing waits for, and would otherwise be done again by the next process. */
+  lastScope(): Scope {
+    return { until: performance.now() + this.#deadlineMs };
   }
 
   moment(): Moment {

@@ -83,7 +83,7 @@ export interface SweepOptions<D, S extends string> extends AbortOptions {
   by?: { index: string; key: string } | undefined;
   where?: ((record: StateRecord<D, S>) => boolean) | undefined;
   patch?: Patch<D> | undefined;
-  /** Records per commit. Default 500. */
+  /** Records per commit. Default 500, at most 1,000. */
   batchSize?: number | undefined;
   /** After each batch. */
   onProgress?: ((progress: SweepReport) => void) | undefined;

@@ -13,6 +13,8 @@ import type { StoredRow } from "./row.ts";
 
 /** Large enough that the flush does not count, small enough that other writers wait a few milliseconds. */
 const BATCH = 500;
+/** What can be read and handed over within one turn of the event loop. */
+const LARGEST_BATCH = 1_000;
 
 /**
  * Aborted before the first commit: rejects with the signal's reason. Later: stops between two batches, and the report
@@ -28,7 +30,7 @@ export async function sweep<D, S extends string>(kit: Kit<D, S>, o: SweepOptions
       throw new InvalidArgumentError("to", to, `a state that ${state} may go to`);
   }
   if (o.beforeEpoch !== undefined) checkInteger("beforeEpoch", o.beforeEpoch);
-  const size = o.batchSize === undefined ? BATCH : checkInteger("batchSize", o.batchSize, 1);
+  const size = o.batchSize === undefined ? BATCH : Math.min(checkInteger("batchSize", o.batchSize, 1), LARGEST_BATCH);
   const report: SweepReport = { examined: 0, transitioned: 0, skipped: 0, elapsedMs: 0 };
   const progress = (): SweepReport => ({ ...report, elapsedMs: performance.now() - start });
 

@@ -31,7 +31,7 @@ export async function connectWriter(
   return client;
 }
 
-/** Null when the thread could not start. */
+/** Null when there is no thread to be had. */
 async function open(
   start: typeof startThread,
   dir: string,
@@ -42,34 +42,36 @@ async function open(
   const memory = new SharedArrayBuffer(4 * SLOTS);
   const opened = deferred<boolean>();
   let client: WriterClient | null = null;
-  let host: WriterHost | null = null;
   let timer: NodeJS.Timeout | undefined;
+  const events = {
+    message: (message: FromWriter) => {
+      if ("waiting" in message) {
+        // What counts is how long the store was locked, not how long a thread takes to start.
+        const late = () => opened.reject(new StateStoreBusyError(path, options.deadlineMs));
+        timer = setTimeout(late, options.deadlineMs);
+      } else if ("opened" in message) opened.resolve(true);
+      else if ("failed" in message) opened.reject(toError(message.failed, path));
+      else client?.receive(message);
+    },
+    died: (error: unknown) => {
+      client?.die(error);
+      opened.resolve(false);
+    },
+  };
+  let host: WriterHost;
   try {
-    host = start(
-      { role: "write", dir, slots: memory, flushed },
-      {
-        message: (message: FromWriter) => {
-          if ("started" in message) {
-            // A thread may take its time to start; what counts is how long the store was locked.
-            const late = () => opened.reject(new StateStoreBusyError(path, options.deadlineMs));
-            timer = setTimeout(late, options.deadlineMs);
-          } else if ("opened" in message) opened.resolve(true);
-          else if ("failed" in message) opened.reject(toError(message.failed, path));
-          else client?.receive(message);
-        },
-        died: (error) => {
-          client?.die(error);
-          opened.resolve(false);
-        },
-      },
-    );
+    host = start({ role: "write", dir, slots: memory, flushed }, events);
+  } catch {
+    return null;
+  }
+  try {
     if (await abortable(opened.promise, options.signal)) {
       client = new WriterClient(path, memory, host);
       return client;
     }
     return null;
   } catch (error) {
-    await host?.terminate();
+    await host.terminate();
     throw error;
   } finally {
     clearTimeout(timer);

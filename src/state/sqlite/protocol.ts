@@ -102,8 +102,8 @@ export type ToWriter =
   | { readonly flushed: true }
   | { readonly close: true };
 export type FromWriter =
-  /** It runs, and begins to open the store. */
-  | { readonly started: true }
+  /** Another process has the store; it goes on trying. */
+  | { readonly waiting: true }
   | { readonly opened: true }
   | { readonly replies: readonly Reply[]; readonly commit?: CommitTimes | null }
   | { readonly closed: true }

@@ -1,4 +1,5 @@
 /** Starting the worker, and what stands in for it where workers cannot start. */
+import { existsSync } from "node:fs";
 import { setImmediate } from "node:timers";
 import { MessageChannel, type MessagePort, Worker } from "node:worker_threads";
 import type { FromWriter, ToWriter } from "./protocol.ts";
@@ -24,8 +25,16 @@ export interface HostEvents {
   died(error: unknown): void;
 }
 
+/** A bundle may have left the worker's program behind; asked first, since Deno complains of that on standard error. */
 export function workersAllowed(): boolean {
-  return !process.env["TUSSOCK_NO_WORKERS"];
+  const url = workerUrl();
+  return !process.env["TUSSOCK_NO_WORKERS"] && url.protocol === "file:" && existsSync(url);
+}
+
+function workerUrl(): URL {
+  return import.meta.url.endsWith(".ts")
+    ? new URL("../worker.ts", import.meta.url)
+    : new URL("./state-worker.js", import.meta.url);
 }
 
 export function startThread(task: Task & { role: "write" }, events: HostEvents): WriterHost {
@@ -58,7 +67,10 @@ export function startInline(task: Task & { role: "write" }, events: HostEvents):
     // Not in the caller's turn: what it asks for within one turn shall become one transaction.
     post: (message) => void setImmediate(() => loop.receive(message)),
     keepAlive: () => {},
-    terminate: async () => loop.receive({ close: true }),
+    terminate: () => {
+      loop.receive({ close: true });
+      return loop.ended;
+    },
   };
 }
 
@@ -82,10 +94,7 @@ export function runTask<T>(task: Task, signal?: AbortSignal): Promise<T> {
 function start(task: Task): { worker: Worker; port: MessagePort } {
   // Not the worker's own port: on Deno that one cannot be asked for messages within a turn.
   const { port1, port2 } = new MessageChannel();
-  const url = import.meta.url.endsWith(".ts")
-    ? new URL("../worker.ts", import.meta.url)
-    : new URL("./state-worker.js", import.meta.url);
-  const worker = new Worker(url, { workerData: { task, port: port2 }, transferList: [port2] });
+  const worker = new Worker(workerUrl(), { workerData: { task, port: port2 }, transferList: [port2] });
   worker.unref();
   return { worker, port: port1 };
 }

@@ -1,5 +1,5 @@
 /** Drives the writer, on its thread or inline: takes requests as they come, and waits where it has to. */
-import { delay } from "../../abort.ts";
+import { deferred, delay } from "../../abort.ts";
 import { failureOf } from "./failure.ts";
 import { closeStore, databasePath, type OpenStore, openForWriting } from "./open.ts";
 import type { FromWriter, Request, ToWriter } from "./protocol.ts";
@@ -29,6 +29,7 @@ export class WriterLoop {
   #busy = true;
   #flushed: boolean;
   #closing = false;
+  readonly #ended = deferred<void>();
 
   /** `flushed`: whether the disk is waited for at each commit, which a message may turn on later. */
   constructor(dir: string, slots: Slots, flushed: boolean, surroundings: Surroundings) {
@@ -38,21 +39,26 @@ export class WriterLoop {
     this.#surroundings = surroundings;
   }
 
+  /** Resolves when the store is closed, or could not be opened. */
+  get ended(): Promise<void> {
+    return this.#ended.promise;
+  }
+
   /** Opens the store, for as long as it takes, and then serves until it is told to close. */
   async start(): Promise<void> {
     const path = databasePath(this.#dir);
-    this.#surroundings.emit({ started: true });
-    while (!this.#closing) {
+    for (let tries = 0; !this.#closing; tries++) {
       try {
         this.#store = openForWriting(this.#dir);
         break;
       } catch (error) {
         const failure = failureOf(error, path);
-        if (failure.kind !== "busy") return this.#surroundings.emit({ failed: failure });
+        if (failure.kind !== "busy") return this.#end({ failed: failure });
+        if (tries === 0) this.#surroundings.emit({ waiting: true });
         await pause();
       }
     }
-    if (this.#store === null) return this.#surroundings.emit({ closed: true });
+    if (this.#store === null) return this.#end({ closed: true });
     this.#writer = new Writer(this.#store, path, this.#slots);
     this.#surroundings.emit({ opened: true });
     this.#busy = false;
@@ -94,7 +100,12 @@ export class WriterLoop {
     this.#writer = null;
     for (let tries = 0; tries < CLOSE_TRIES && !store.guard.lock(); tries++) await pause();
     closeStore(store);
-    this.#surroundings.emit({ closed: true });
+    this.#end({ closed: true });
+  }
+
+  #end(last: FromWriter): void {
+    this.#ended.resolve();
+    this.#surroundings.emit(last);
   }
 }
 
