@@ -3,6 +3,7 @@
  * one they would read each key before writing it, and dirty the same pages again in every commit.
  */
 import { fileKey, isWhole, mayShareKey, nameKey, relativePath } from "./keys.ts";
+import { NameFilter } from "./name-filter.ts";
 import { comparePlaces, listedName } from "./reconcile.ts";
 import {
   candidatesIn,
@@ -17,8 +18,12 @@ import {
 import type { DefinitionStore, Table } from "./store.ts";
 import type { SweepTarget } from "./sweep.ts";
 
-/** 700 bytes a file wait in memory. */
-const FILES_PER_COMMIT = 100_000;
+/**
+ * Ids come in no order, so each commit writes nearly every page of their table anew: the more there is, the fewer commits.
+ * 700 bytes a file wait in memory.
+ */
+const FEWEST_FILES_PER_COMMIT = 25_000;
+const MOST_FILES_PER_COMMIT = 150_000;
 
 export class BulkLoad {
   readonly #store: DefinitionStore;
@@ -28,13 +33,15 @@ export class BulkLoad {
   /** Files come in byte order of filename, and most are called after their names: so these are nearly in order, too. */
   readonly #names = new Map<string, Buffer | Buffer[]>();
   readonly #ids = new Map<string, IdPlace | IdPlace[]>();
-  /** Nothing of this type lies in the tables yet. */
-  #first: boolean;
+  /** Every name and id of the type that lies in the tables; null where some may lie there that it does not have. */
+  readonly #committed: NameFilter | null;
+  #committedFiles = 0;
 
-  constructor(store: DefinitionStore, target: SweepTarget, first: boolean) {
+  /** `files`: how many will come. `alone`: nothing of this type lies in the tables yet. */
+  constructor(store: DefinitionStore, target: SweepTarget, files: number, alone: boolean) {
     this.#store = store;
     this.#typeId = target.typeId;
-    this.#first = first;
+    this.#committed = alone ? new NameFilter(2 * files) : null;
   }
 
   /** The file must not be in the index. */
@@ -48,7 +55,8 @@ export class BulkLoad {
   }
 
   get isDue(): boolean {
-    return this.#files.length >= FILES_PER_COMMIT;
+    const due = Math.max(FEWEST_FILES_PER_COMMIT, this.#committedFiles / 2);
+    return this.#files.length >= Math.min(due, MOST_FILES_PER_COMMIT);
   }
 
   /** One durable transaction. */
@@ -66,15 +74,18 @@ export class BulkLoad {
         ids.commit(key, joinPlaces(places, this.#stored(ids, key, id)));
       }
     });
+    this.#committedFiles += this.#files.length;
+    for (const text of this.#names.keys()) this.#committed?.add(text);
+    for (const text of this.#ids.keys()) this.#committed?.add(text);
     this.#files.length = 0;
     this.#names.clear();
     this.#ids.clear();
-    this.#first = false;
   }
 
   #stored(table: Table, key: Buffer, text: string): Buffer | undefined {
     // Two long names of one commit may share a key.
-    return this.#first && !mayShareKey(text) ? undefined : table.get(key);
+    const isNew = this.#committed !== null && !mayShareKey(text) && !this.#committed.mayHave(text);
+    return isNew ? undefined : table.get(key);
   }
 }
 

@@ -50,7 +50,6 @@ export async function readDirectory(
       const chunk = take(FILES_THERE);
       if (chunk.length > 0) reading = readThere(pool, directory, chunk);
       taker.takeRead(read, options);
-      load.commit();
       if (chunk.length === 0) return;
     }
   };

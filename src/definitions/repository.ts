@@ -1,9 +1,9 @@
 /** The definitions of a root as the caller's own objects: found through the index, stored without losing a byte. */
 import { join } from "node:path";
-import { stringify as stringifyYaml } from "yaml";
 import type { AbortOptions } from "../abort.ts";
 import { InvalidArgumentError, UnsafePathError } from "../errors.ts";
 import type { NameLockOptions } from "../lock/index.ts";
+import { parser } from "../scan/parse.ts";
 import type { DefinitionCodec } from "./codec.ts";
 import { type DefinitionChange, decode, type Found, type RepositoryContext, select, typeOfEntry } from "./context.ts";
 import { type DefinitionIndex, type IndexInternals, internalsOf } from "./model.ts";
@@ -179,7 +179,7 @@ function contextOf<T, Type extends TypeRef>(
     codec,
     writeRoot,
     lookupRoots,
-    stringify: options.stringify ?? ((document) => stringifyYaml(document, { lineWidth: 0 })),
+    stringify: options.stringify ?? ((document) => parser().stringify(document, { lineWidth: 0 })),
     flush: durability === "flushed",
     lockDir: join(writeRoot.dir, LOCK_DIRECTORY),
     lock: options.lock ?? {},
