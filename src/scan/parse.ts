@@ -28,8 +28,8 @@ export async function loadParser(): Promise<void> {
   }
 }
 
-function parser(): Yaml {
-  // On demand, because most scans never need it and loading takes 20 ms.
+/** The whole `yaml` package, loaded when first asked for: most scans never need it, and loading takes 20 ms. */
+export function parser(): Yaml {
   loaded ??= createRequire(import.meta.url)("yaml") as Yaml;
   return loaded;
 }

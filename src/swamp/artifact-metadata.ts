@@ -1,7 +1,7 @@
 /** An artifact's `metadata.yaml`, as far as this library looks into it. */
 import { createHash, randomUUID } from "node:crypto";
-import { parse, stringify } from "yaml";
 import { DEFAULT_KEYS } from "../scan/model.ts";
+import { parser } from "../scan/parse.ts";
 import { recognize } from "../scan/recognize.ts";
 
 export interface ArtifactMetadata {
@@ -80,7 +80,7 @@ function newItem({ name, modelId, modelName, specName }: VersionDescription): Re
 
 /** Quoted so that YAML 1.1 and 1.2 read the same: a date in quotes is a string to both. */
 export function stringifyMetadata(metadata: Record<string, unknown>): string {
-  return stringify(metadata, { compat: "yaml-1.1", singleQuote: true, lineWidth: 0 });
+  return parser().stringify(metadata, { compat: "yaml-1.1", singleQuote: true, lineWidth: 0 });
 }
 
 /** The form that swamp writes is recognized in a hundredth of a parser's time; any other goes to the parser. */
@@ -88,7 +88,7 @@ function parseYaml(bytes: Uint8Array): unknown {
   // Whether a digest that begins with a digit is a number takes a parser to tell; in quotes it takes none.
   const quoted = Buffer.from(Buffer.from(bytes).toString("latin1").replace(DIGEST_LINE, "$1'$2'"), "latin1");
   const recognized = recognize(quoted, quoted.length, DEFAULT_KEYS);
-  return recognized === null ? parse(new TextDecoder().decode(bytes)) : JSON.parse(recognized.json());
+  return recognized === null ? parser().parse(new TextDecoder().decode(bytes)) : JSON.parse(recognized.json());
 }
 
 const DIGEST_LINE = /^(checksum: )([0-9a-f]{64})$/m;
