@@ -111,7 +111,7 @@ async function follow(tree: Edit[], edits: Edit[], rounds: { reopen: boolean }):
   }
 }
 
-const runs = isLong ? 500 : isDeno ? 10 : 20;
+const runs = isLong ? 500 : isDeno ? 6 : 12;
 
 describe("after every edit, every answer is that of a reading of everything", () => {
   it("while the index is open", async () => {

@@ -16,8 +16,10 @@ interface Scenario {
   keeps: boolean;
 }
 
+const flushed = { durability: "flushed" } as const;
+
 const saving = (name: string, note = "new") => {
-  return (world: World, type: string): Promise<void> => world.repository().save(type, thing(1, name, note));
+  return (world: World, type: string): Promise<void> => world.repository(flushed).save(type, thing(1, name, note));
 };
 
 const scenarios: Scenario[] = [
@@ -43,13 +45,13 @@ const scenarios: Scenario[] = [
   {
     name: "one that is created on a miss",
     before: () => ({}),
-    act: (world, type) => world.repository().resolveOrCreate(type, "web", () => thing(1, "web", "new")),
+    act: (world, type) => world.repository(flushed).resolveOrCreate(type, "web", () => thing(1, "web", "new")),
     keeps: false,
   },
   {
     name: "one that is deleted",
     before: (type) => ({ "web.yaml": textOf(type, thing(1, "web", "old")) }),
-    act: (world, type) => world.repository().delete(type, idOf(1)),
+    act: (world, type) => world.repository(flushed).delete(type, idOf(1)),
     keeps: false,
   },
 ];
@@ -230,7 +232,7 @@ describe("the order of a save's calls", () => {
 
   it("has content on the disk before a name, each directory after its entries, and the new name before the old one goes", async () => {
     const world = await openWorld("exact");
-    const repository = world.repository();
+    const repository = world.repository(flushed);
     const created = await callsOf(world, () => repository.save("t", thing(1, "app")));
     const made = ["mkdirSync dir", ...draft, "linkSync draft", "unlinkSync draft", "fsync dir", "fsync dir"];
     expect(created).toEqual(made);
@@ -259,7 +261,7 @@ describe("the order of a save's calls", () => {
 
   it("shares the flush of a directory among all that wait for it", async () => {
     const world = await openWorld("exact");
-    const repository = world.repository();
+    const repository = world.repository(flushed);
     await repository.save("t", thing(0, "first"));
     const calls = await callsOf(world, () =>
       Promise.all(Array.from({ length: 30 }, (_, n) => repository.save("t", thing(n + 1, `name-${n}`)))),

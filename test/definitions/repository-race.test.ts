@@ -113,7 +113,7 @@ describe("a full disk", () => {
     execFileSync("mount", ["-t", "tmpfs", "-o", "size=128k", "tmpfs", models]);
     onTestFinished(() => void execFileSync("umount", ["-l", models]));
     const world = await openWorld("exact", base);
-    const repository = world.repository();
+    const repository = world.repository({ durability: "flushed" });
     await repository.save(TYPE, thing(1, "old", "precious"));
     await repository.save(TYPE, thing(2, "to-be-moved"));
     const filler = join(models, "filler");
@@ -145,7 +145,7 @@ describe("a long-lived process", () => {
 
   it.runIf(existsSync(fdDir))("holds as many descriptors after 10,000 calls as before", async () => {
     const world = await openWorld("exact");
-    const repository = world.repository({ durability: "written" });
+    const repository = world.repository();
     const signal = new AbortController().signal;
     const round = async (n: number): Promise<void> => {
       const name = `name-${n % 50}`;
@@ -165,7 +165,7 @@ describe("a long-lived process", () => {
 
   it.runIf(existsSync(fdDir))("creates 300 at once in many turns of the event loop, with few descriptors", async () => {
     const world = await openWorld("exact");
-    const repository = world.repository({ durability: "written" });
+    const repository = world.repository();
     await repository.save(TYPE, thing(0, "first"));
     const before = readdirSync(fdDir).length;
     let turns = 0;

@@ -56,7 +56,8 @@ export async function openWorld(kind: IndexKind = "exact", base = tempDir()): Pr
     auto,
     index,
     repository: (options) => {
-      const defaults = { codec: thingCodec, writeRoot: "models" };
+      // Most tests are about what is there, not about the disk; those about the disk ask for the flush.
+      const defaults = { codec: thingCodec, writeRoot: "models", durability: "written" };
       return createDefinitionRepository(index, {
         ...defaults,
         ...options,
