@@ -95,7 +95,7 @@ export function examineFile(path: string, options: ExamineOptions, isRegular = f
       return problem(facts, "too-large", `${size} bytes, where at most ${options.maxFileBytes} are read`);
     }
     if (length >= 0 && (length === stampSize(facts.stamp, 0) || attempt === MAX_ATTEMPTS)) {
-      return judge(buffer.subarray(0, length), path, facts, options);
+      return judge(length, path, facts, options);
     }
     if (attempt === MAX_ATTEMPTS) throw new DefinitionReadError(path, "EBUSY");
   }
@@ -203,9 +203,10 @@ function readUpTo(fd: number, size: number): number {
 /** Bytes that are no UTF-8 become U+FFFD, as in every reader of text files; a byte order mark goes. */
 const decoder = new TextDecoder();
 
-function judge(bytes: Uint8Array, path: string, facts: Facts, options: ExamineOptions): Examined {
+/** Judges the first `length` bytes of `buffer`. */
+function judge(length: number, path: string, facts: Facts, options: ExamineOptions): Examined {
   const { keys, documents, maxDocumentBytes } = options;
-  const recognized = recognize(bytes, bytes.length, keys);
+  const recognized = recognize(buffer, length, keys);
   if (recognized !== null) {
     const { id, name, declaredType } = recognized;
     const kept = documents && recognized.jsonBytes <= maxDocumentBytes;
@@ -221,14 +222,13 @@ function judge(bytes: Uint8Array, path: string, facts: Facts, options: ExamineOp
     return entry;
   }
   if (options.deferParsing) return { kind: "deferred", ...facts };
-  return judgeParsed(bytes, path, facts, options);
+  return judgeParsed(decoder.decode(buffer.subarray(0, length)), path, facts, options);
 }
 
-function judgeParsed(bytes: Uint8Array, path: string, facts: Facts, options: ExamineOptions): Examined {
+function judgeParsed(text: string, path: string, facts: Facts, options: ExamineOptions): Examined {
   const { keys, documents, maxDocumentBytes, parse } = options;
   let document: unknown;
   try {
-    const text = decoder.decode(bytes);
     document = parse === undefined ? parseYaml(text) : parse(text, path);
   } catch (thrown) {
     const { message, line, column } = asDocumentError(thrown);
