@@ -42,7 +42,7 @@ export const END = -1;
 export const REFUSED = 1e9;
 
 /** Both runtimes have it; their types leave it out. */
-type Latin1Buffer = Buffer & { latin1Slice(start: number, end: number): string };
+export type Latin1Buffer = Buffer & { latin1Slice(start: number, end: number): string };
 
 /** Files up to 64 KiB share one buffer for their JSON. */
 const shared = Buffer.alloc(4 * 64 * 1024 + 16) as Latin1Buffer;
@@ -58,8 +58,9 @@ export class TextReader {
   protected size = 0;
   /** Whether the last scalar stands in JSON as it reads: ASCII, without escapes. */
   protected verbatim = true;
-  /** Bytes of the file in the last plain scalar, without the space behind it. */
-  protected plainLength = 0;
+  /** Where in the file the last plain scalar lies, without the space behind it; nowhere after another scalar. */
+  protected plainFrom = 0;
+  protected plainTo = 0;
 
   protected open(bytes: Uint8Array, length: number): void {
     this.bytes = bytes;
@@ -186,11 +187,18 @@ export class TextReader {
       textEnd = i;
       outEnd = o;
     }
-    this.plainLength = textEnd - from;
+    this.plainFrom = from;
+    this.plainTo = textEnd;
     out[outEnd] = QUOTE;
     this.at = i;
     this.size = outEnd + 1;
     return textEnd > from;
+  }
+
+  private startQuoted(): void {
+    this.verbatim = true;
+    this.plainFrom = 0;
+    this.plainTo = 0;
   }
 
   private isBlank(at: number): boolean {
@@ -203,7 +211,7 @@ export class TextReader {
     let i = this.at + 1;
     let o = this.size;
     out[o++] = QUOTE;
-    this.verbatim = true;
+    this.startQuoted();
     while (i < end) {
       const byte = bytes[i] ?? 0;
       const kind = TEXT[byte] ?? TEXT_REFUSED;
@@ -236,7 +244,7 @@ export class TextReader {
     let i = this.at + 1;
     let o = this.size;
     out[o++] = QUOTE;
-    this.verbatim = true;
+    this.startQuoted();
     while (i < end) {
       const byte = bytes[i] ?? 0;
       const kind = TEXT[byte] ?? TEXT_REFUSED;
@@ -276,6 +284,7 @@ export class TextReader {
     const indent = this.spacesAt(i);
     if (indent <= parent || i + indent >= end || bytes[i + indent] === LINE_FEED) return FAIL;
     out[this.size++] = QUOTE;
+    this.startQuoted();
     this.verbatim = false;
     let breaks = 0;
     for (;;) {

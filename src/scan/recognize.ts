@@ -6,6 +6,7 @@
  * keys, tabs, CRLF, a byte order mark, invalid UTF-8, dates, `yes`, `0x1F`, `1e3`, and all errors.
  */
 import type { DefinitionKeys } from "./model.ts";
+import { Likeness, type Place } from "./recognize-alike.ts";
 import { classify, FAIL, isBareKey, KIND_STRING, type Kind, LITERAL_JSON } from "./recognize-scalar.ts";
 import {
   APOSTROPHE,
@@ -18,6 +19,7 @@ import {
   DASH,
   END,
   HASH,
+  type Latin1Buffer,
   LINE_FEED,
   OPEN_BRACE,
   OPEN_BRACKET,
@@ -52,16 +54,16 @@ const MAX_DEPTH = 24;
 const MAX_KEYS = 128;
 /** YAML looks for a key's colon within 1,024 characters. */
 const MAX_KEY_BYTES = 1_000;
+const NO_BYTES = new Uint8Array(0);
 const LESS_THAN = 0x3c;
 const EQUALS = 0x3d;
 
-/** A field of the document that is asked for: where its value lies in the JSON. */
-interface Field {
+/** A field of the document that is asked for. */
+interface Field extends Place {
   /** The key as it stands in JSON, without its quotes. */
   key: Uint8Array;
-  start: number;
-  end: number;
   kind: Kind;
+  /** It stands in JSON as it reads. */
   verbatim: boolean;
 }
 
@@ -75,31 +77,69 @@ class Recognizer extends TextReader {
   private id = field("");
   private name = field("");
   private type = field("");
-  private lastType: Uint8Array = new Uint8Array(0);
-  private lastTypeText: string | null = "";
+  private lastType = NO_BYTES;
+  private lastTypeText: string | null = null;
+  private readonly likeness = new Likeness();
+  private viewed: Uint8Array = this.bytes;
+  private view = this.out;
   private generation = 0;
 
   recognize(bytes: Uint8Array, length: number, keys: DefinitionKeys): Recognized | null {
-    this.open(bytes, length);
     this.expect(keys);
+    this.generation++;
+    if (this.likeness.matches(bytes, length)) return this.alike(bytes);
+    this.open(bytes, length);
     this.depth = 0;
     this.keyCount = 0;
-    const generation = ++this.generation;
+    this.id.kind = FAIL;
+    this.name.kind = FAIL;
+    this.type.kind = FAIL;
     if (!this.document()) return null;
     const id = this.textOf(this.id);
     const name = this.textOf(this.name);
     if (!id || !name) return null;
     const { out, size } = this;
+    this.likeness.remember(bytes, length, out, size, this.id, this.name);
     return {
       id,
       name,
       declaredType: this.typeText(),
       jsonBytes: size,
-      json: () => {
-        if (generation !== this.generation) throw new Error("json() after the next recognize()");
-        return out.toString("utf8", 0, size);
-      },
+      json: this.untilNext(() => out.toString("utf8", 0, size)),
     };
+  }
+
+  /** A file that differs from the last one in id and name only. */
+  private alike(bytes: Uint8Array): Recognized {
+    const { likeness } = this;
+    const { isIdFirst, firstFrom, firstTo, secondFrom, secondTo } = likeness;
+    const view = this.viewOf(bytes);
+    const first = view.latin1Slice(firstFrom, firstTo);
+    const second = view.latin1Slice(secondFrom, secondTo);
+    return {
+      id: isIdFirst ? first : second,
+      name: isIdFirst ? second : first,
+      declaredType: this.lastTypeText,
+      jsonBytes: likeness.jsonBytes(firstTo - firstFrom, secondTo - secondFrom),
+      json: this.untilNext(() => likeness.json(first, second)),
+    };
+  }
+
+  private untilNext(json: () => string): () => string {
+    const { generation } = this;
+    return () => {
+      if (generation !== this.generation) throw new Error("json() after the next recognize()");
+      return json();
+    };
+  }
+
+  /** The same bytes as a buffer; callers use one for all their files. */
+  private viewOf(bytes: Uint8Array): Latin1Buffer {
+    if (bytes !== this.viewed) {
+      this.viewed = bytes;
+      this.view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength) as Latin1Buffer;
+    }
+    return this.view;
   }
 
   /** A mapping that begins in the first column and goes to the end, behind a document start perhaps. */
@@ -231,7 +271,7 @@ class Recognizer extends TextReader {
     const from = this.at;
     const start = this.size;
     if (!this.plain() || (this.at < this.end && this.bytes[this.at] === COLON)) return FAIL;
-    const kind = classify(this.bytes, from, from + this.plainLength);
+    const kind = classify(this.bytes, from, this.plainTo);
     if (kind === LITERAL_JSON) {
       // true, false, null or a number: the same without quotes.
       this.out.copyWithin(start, start + 1, this.size - 1);
@@ -307,10 +347,8 @@ class Recognizer extends TextReader {
       this.id = field(keys.id);
       this.name = field(keys.name);
       this.type = field(keys.type);
+      this.likeness.forget();
     }
-    this.id.kind = FAIL;
-    this.name.kind = FAIL;
-    this.type.kind = FAIL;
   }
 
   private note(keyStart: number, keyEnd: number, start: number, kind: Kind): void {
@@ -319,25 +357,29 @@ class Recognizer extends TextReader {
     if (this.equals(this.type.key, keyStart, keyEnd)) this.fill(this.type, start, kind);
   }
 
-  private fill(field: Field, start: number, kind: Kind): void {
-    field.start = start;
-    field.end = this.size;
+  private fill(field: Field, jsonFrom: number, kind: Kind): void {
+    field.jsonFrom = jsonFrom + 1;
+    field.jsonTo = this.size - 1;
+    field.from = this.plainFrom;
+    field.to = this.plainTo;
     field.kind = kind;
     field.verbatim = this.verbatim;
   }
 
-  private textOf({ start, end, kind, verbatim }: Field): string | null {
+  private textOf({ jsonFrom, jsonTo, kind, verbatim }: Field): string | null {
     if (kind !== KIND_STRING) return null;
-    if (verbatim) return this.out.latin1Slice(start + 1, end - 1);
-    return JSON.parse(this.out.toString("utf8", start, end)) as string;
+    if (verbatim) return this.out.latin1Slice(jsonFrom, jsonTo);
+    return JSON.parse(this.out.toString("utf8", jsonFrom - 1, jsonTo + 1)) as string;
   }
 
   /** The definitions of a directory name the same type: one string will do for all of them. */
   private typeText(): string | null {
-    const { kind, start, end } = this.type;
-    if (kind !== KIND_STRING) return null;
-    if (!this.equals(this.lastType, start, end)) {
-      this.lastType = new Uint8Array(this.out.subarray(start, end));
+    const { kind, jsonFrom, jsonTo } = this.type;
+    if (kind !== KIND_STRING) {
+      this.lastType = NO_BYTES;
+      this.lastTypeText = null;
+    } else if (this.lastTypeText === null || !this.equals(this.lastType, jsonFrom, jsonTo)) {
+      this.lastType = new Uint8Array(this.out.subarray(jsonFrom, jsonTo));
       this.lastTypeText = this.textOf(this.type);
     }
     return this.lastTypeText;
@@ -351,7 +393,15 @@ class Recognizer extends TextReader {
 }
 
 function field(key: string): Field {
-  return { key: Buffer.from(JSON.stringify(key).slice(1, -1)), start: 0, end: 0, kind: FAIL, verbatim: true };
+  return {
+    key: Buffer.from(JSON.stringify(key).slice(1, -1)),
+    from: 0,
+    to: 0,
+    jsonFrom: 0,
+    jsonTo: 0,
+    kind: FAIL,
+    verbatim: true,
+  };
 }
 
 const recognizer = new Recognizer();

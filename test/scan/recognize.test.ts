@@ -213,6 +213,98 @@ describe("the recognizer leaves to the parser", () => {
   });
 });
 
+describe("files that are like the one before", () => {
+  /** As if no file had come before: other keys, even if equal, make it forget. */
+  const afresh = (text: string) => recognized(text, { ...DEFAULT_KEYS });
+
+  const value = fc.oneof(
+    {
+      weight: 6,
+      arbitrary: fc.constantFrom(
+        "a-1",
+        "00000001-1111-4222-8333-00000000000e",
+        "2026.06.09.1",
+        "b",
+        "web",
+        "x/y",
+        "a:b",
+        "a'b",
+      ),
+    },
+    {
+      weight: 2,
+      arbitrary: fc.constantFrom(
+        "12",
+        "true",
+        "no",
+        "a b",
+        "'a'",
+        '"a"',
+        "a#b",
+        "a # b",
+        "ü",
+        "a\\b",
+        "",
+        "{}",
+        "*a",
+        "a: b",
+        "|",
+        "1e3",
+        "-x",
+        "007",
+      ),
+    },
+  );
+  const shape = fc.constantFrom(
+    "id: {a}\nname: {b}\n",
+    "name: {b}\nid: {a}\n",
+    "name: {b}\nid: {a}",
+    "# {a}\nid: {a}\nname: {b} # {b}\ntype: x\n",
+    "type: y\nid: {a}\nmeta:\n  id: {a}\n  name: {b}\nname: {b}\nmore:\n  - {a}\n",
+    'type: {b}\nname: {a}\nid: {a}\nü: "\\n"\n',
+    "name: {b}\nid: {a}\nid2: 1\nbroken",
+    "type: 1\nid: '{a}'\nname: {b}\n",
+    "# c\nid: '{a}'\nname: '{b}'\n",
+  );
+  const file = fc.oneof(
+    {
+      weight: 5,
+      arbitrary: fc.tuple(shape, value, value).map(([text, a, b]) => text.replaceAll("{a}", a).replaceAll("{b}", b)),
+    },
+    { weight: 1, arbitrary: definitionFile },
+  );
+
+  test("are read as if none had been", () => {
+    fc.assert(
+      fc.property(fc.array(file, { minLength: 2, maxLength: 12 }), (files) => {
+        const alone = files.map(afresh);
+        afresh("");
+        expect(files.map((text) => recognized(text))).toEqual(alone);
+      }),
+      { numRuns: isLong ? 50_000 : 1_000 },
+    );
+  });
+
+  test("each have their own document", () => {
+    const text = (id: string, name: string) => `type: x\nname: ${name}\nid: ${id}\nversion: 1\n`;
+    recognized(text("first", "one"));
+    expect(recognized(text("second", "another-one"))).toEqual({
+      id: "second",
+      name: "another-one",
+      declaredType: "x",
+      document: { type: "x", name: "another-one", id: "second", version: 1 },
+    });
+    // Refused, but read as far as its other order of fields.
+    expect(recognized("id: a\nname: b\nbroken")).toBeNull();
+    expect(recognized(text("third", "c"))).toMatchObject({ id: "third", name: "c" });
+    expect(recognized(text("4", "c"))).toBeNull();
+    expect(recognized(text("fifth", "yes"))).toBeNull();
+    expect(recognized(text("sixth", "c # d"))).toMatchObject({ id: "sixth", name: "c" });
+    expect(recognized(text("seventh", "c: d"))).toBeNull();
+    expect(recognized(`${text("eighth", "c")}type: y\n`)).toBeNull();
+  });
+});
+
 test("what lies behind the length given is not read", () => {
   const bytes = encoder.encode(`${HEAD}a: b`);
   expect(recognize(bytes, HEAD.length, DEFAULT_KEYS)?.json()).toBe('{"id":"a-1","name":"web"}');
