@@ -9,6 +9,7 @@ import { join } from "node:path";
 import type { Worker } from "node:worker_threads";
 import type * as Definitions from "../src/definitions/index.ts";
 import type * as Scan from "../src/scan/index.ts";
+import type * as State from "../src/state/index.ts";
 
 /** Enough for a scan to start its workers. */
 const FILES = 6_000;
@@ -55,6 +56,17 @@ try {
     expectEqual("a name that exists", (await index.findByName("worker", "name-7"))?.id, "id-7");
     expectEqual("a name that does not", await index.findByName("worker", "nobody"), null);
     await index.close();
+  });
+
+  await expectWorkers("the state index", async () => {
+    const { openLeaseIndex } = await load<typeof State>("tussock/state");
+    const leases = await openLeaseIndex({ dir: join(dir, "state") });
+    await leases.insert({ id: "lease-1", data: { workerName: "name-7" } });
+    await leases.transition("lease-1", "completed");
+    const found = [];
+    for await (const lease of leases.by("worker", "name-7")) found.push(`${lease.id} ${lease.state}`);
+    expectEqual("a worker's leases", found.join(), "lease-1 completed");
+    await leases.close();
   });
 } finally {
   rmSync(dir, { recursive: true, force: true });
