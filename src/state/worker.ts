@@ -4,9 +4,10 @@
  */
 import { type MessagePort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import { inspectStore } from "./sqlite/inspect.ts";
-import type { FromWriter, ToWriter } from "./sqlite/protocol.ts";
+import type { FromWriter } from "./sqlite/protocol.ts";
 import { Slots } from "./sqlite/slots.ts";
 import type { Task } from "./sqlite/thread.ts";
+import { type PackedToWriter, packFromWriter, unpackToWriter } from "./sqlite/wire.ts";
 import { WriterLoop } from "./sqlite/writer-loop.ts";
 
 const { task, port } = workerData as { task: Task; port: MessagePort };
@@ -16,14 +17,14 @@ else port.postMessage(inspectStore(task.path, task.index));
 
 function write(dir: string, slots: Slots, flushed: boolean): void {
   const loop = new WriterLoop(dir, slots, flushed, {
-    emit: (message: FromWriter) => port.postMessage(message),
+    emit: (message: FromWriter) => port.postMessage(packFromWriter(message)),
     pull: () => {
       for (let next = receiveMessageOnPort(port); next !== undefined; next = receiveMessageOnPort(port)) {
-        loop.receive(next.message as ToWriter);
+        loop.receive(unpackToWriter(next.message as PackedToWriter));
       }
     },
     turn: () => Promise.resolve(),
   });
-  port.on("message", (message: ToWriter) => loop.receive(message));
+  port.on("message", (message: PackedToWriter) => loop.receive(unpackToWriter(message)));
   void loop.start();
 }

@@ -4,6 +4,7 @@ import { setImmediate } from "node:timers";
 import { MessageChannel, type MessagePort, Worker } from "node:worker_threads";
 import type { FromWriter, ToWriter } from "./protocol.ts";
 import { Slots } from "./slots.ts";
+import { type PackedFromWriter, packToWriter, unpackFromWriter } from "./wire.ts";
 import { WriterLoop } from "./writer-loop.ts";
 
 export type Task =
@@ -39,11 +40,11 @@ function workerUrl(): URL {
 
 export function startThread(task: Task & { role: "write" }, events: HostEvents): WriterHost {
   const { worker, port } = start(task);
-  port.on("message", (message: FromWriter) => events.message(message));
+  port.on("message", (message: PackedFromWriter) => events.message(unpackFromWriter(message)));
   worker.once("error", (error) => events.died(error));
   worker.once("exit", () => events.died(new Error("the writer's thread ended")));
   return {
-    post: (message) => port.postMessage(message),
+    post: (message) => port.postMessage(packToWriter(message)),
     keepAlive: (on) => {
       // The port alone counts; a worker that serves a port needs no reference of its own.
       if (on) port.ref();
@@ -64,7 +65,7 @@ export function startInline(task: Task & { role: "write" }, events: HostEvents):
   });
   void loop.start();
   return {
-    // Not in the caller's turn: what it asks for within one turn shall become one transaction.
+    // Not in the turn of whoever closes or waits.
     post: (message) => void setImmediate(() => loop.receive(message)),
     keepAlive: () => {},
     terminate: () => {

@@ -3,6 +3,7 @@
  * that are aborted or late as long as the writer has not taken them.
  */
 
+import { setImmediate } from "node:timers";
 import { type Deferred, deferred } from "../../abort.ts";
 import { ClosedError, StateStoreBusyError, StateStoreUnavailableError, WriteDeadlineError } from "../../errors.ts";
 import type { CommitTimes, Scope } from "../record-store.ts";
@@ -13,8 +14,6 @@ import type { WriterHost } from "./thread.ts";
 
 /** Requests with the writer at a time; more wait here. */
 export const SLOTS = 4_096;
-/** So many are sent without waiting for the turn to end: the writer begins while the caller still prepares the rest. */
-const SEND_AT = 32;
 
 /** The longest delay of a timer. */
 const LONGEST_TIMER_MS = 2_147_483_647;
@@ -114,11 +113,7 @@ export class WriterClient {
       if (this.#waiting.length + this.#sent.size === 0) this.#host.keepAlive(true);
       this.#waiting.push(pending);
       this.#watchDeadline(options.until);
-      if (this.#waiting.length >= SEND_AT) this.#send();
-      else if (!this.#sending) {
-        this.#sending = true;
-        queueMicrotask(() => this.#send());
-      }
+      this.#sendSoon();
     });
   }
 
@@ -130,7 +125,7 @@ export class WriterClient {
   receive(message: FromWriter): void {
     if ("replies" in message) for (const reply of message.replies) this.#settle(reply, message.commit);
     else if ("closed" in message) this.#closing?.resolve();
-    if (this.#waiting.length > 0) this.#send();
+    if (this.#waiting.length > 0) this.#sendSoon();
     this.#rest();
   }
 
@@ -157,6 +152,13 @@ export class WriterClient {
     }
     await this.#closing.promise;
     await this.#host.terminate();
+  }
+
+  /** At the end of the turn: everything that is asked for in one turn becomes one transaction. */
+  #sendSoon(): void {
+    if (this.#sending) return;
+    this.#sending = true;
+    setImmediate(() => this.#send());
   }
 
   #send(): void {
