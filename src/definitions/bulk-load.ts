@@ -71,7 +71,7 @@ export class BulkLoad {
       }
       for (const [id, places] of this.#ids) {
         const key = nameKey(id, this.#typeId);
-        ids.commit(key, joinPlaces(places, this.#stored(ids, key, id)));
+        ids.commit(key, joinPlaces(id, places, this.#stored(ids, key, id)));
       }
     });
     this.#committedFiles += this.#files.length;
@@ -103,7 +103,7 @@ function joinCandidates(added: Buffer | Buffer[], stored: Buffer | undefined): B
   return Buffer.concat(candidates.map((candidate) => candidate.slice()));
 }
 
-function joinPlaces(added: IdPlace | IdPlace[], stored: Buffer | undefined): Buffer {
-  const places = stored === undefined ? [added].flat() : [...[added].flat(), ...placesIn(stored)];
+function joinPlaces(id: string, added: IdPlace | IdPlace[], stored: Buffer | undefined): Buffer {
+  const places = stored === undefined ? [added].flat() : [...[added].flat(), ...placesIn(stored, id)];
   return packPlaces(places.length === 1 ? places : places.sort(comparePlaces));
 }

@@ -39,7 +39,7 @@ export class IndexedFiles {
   /** Where the files of the type lie that have this id. */
   identified(state: TypeState, id: string): IdPlace[] {
     const value = this.#store.getId(id, state.id);
-    return value === undefined ? [] : placesIn(value).filter((place) => place.id === id);
+    return value === undefined ? [] : placesIn(value, id).filter((place) => place.id === id);
   }
 
   candidateAt(state: TypeState, root: number, filename: string, name: string): PackedCandidate | null {

@@ -21,7 +21,7 @@ import { TypeTree } from "./type-tree.ts";
 import { WorkerEngine } from "./worker-engine.ts";
 
 /** Rises when the form of what is stored changes; an index of another form is built anew. */
-const SCHEMA = 2;
+const SCHEMA = 3;
 const DEFAULT_MAX_FILE_BYTES = 1024 * 1024;
 /** Larger documents are read again when they are wanted: a cache of everything would be a second copy of the disk. */
 const MAX_KEPT_DOCUMENT_BYTES = 16 * 1024;

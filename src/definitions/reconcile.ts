@@ -84,7 +84,7 @@ function changePlaces(store: DefinitionStore, place: FilePlace, id: string, name
   const others =
     stored === undefined
       ? []
-      : placesIn(stored).filter((p) => !(p.root === place.root && p.filename === place.filename && p.id === id));
+      : placesIn(stored, id).filter((p) => !(p.root === place.root && p.filename === place.filename && p.id === id));
   if (name === null && stored === undefined) return;
   const list =
     name === null ? others : [...others, { root: place.root, filename: place.filename, name, id }].sort(comparePlaces);

@@ -10,6 +10,7 @@
 import type { ProblemKind } from "../errors.ts";
 import { compareUtf8 } from "../scan/order.ts";
 import { STAMP_BYTES } from "../scan/stamp.ts";
+import { mayShareKey } from "./keys.ts";
 
 /** A file as it was last read. */
 export type FileRecord = EntryRecord | ProblemRecord;
@@ -38,6 +39,14 @@ export interface ProblemRecord extends FileFacts {
   message: string;
   line: number;
   column: number;
+}
+
+/** Where a record is packed before its size is known. */
+let scratch = Buffer.allocUnsafeSlow(16 * 1024);
+
+function scratchOf(size: number): Buffer {
+  if (size > scratch.length) scratch = Buffer.allocUnsafeSlow(2 * size);
+  return scratch;
 }
 
 const SYMLINK = 1;
@@ -118,7 +127,7 @@ export class PackedCandidate {
   }
 
   get filename(): string {
-    return this.bytes.toString("utf8", this.#filenameAt, this.#idAt);
+    return this.named ? `${this.name}.yaml` : this.bytes.toString("utf8", this.#filenameAt, this.#idAt);
   }
 
   get id(): string {
@@ -162,8 +171,11 @@ export function packCandidate(file: FileRecord): Buffer {
   const document = entry?.documentJson ?? "";
   const id = entry?.id ?? "";
   const name = entry?.name ?? nameCalledBy(file.filename);
-  const most = file.filename.length + id.length + name.length + declared.length + document.length;
-  const bytes = Buffer.allocUnsafe(CANDIDATE_HEADER + 3 * most);
+  const named = file.filename === `${name}.yaml`;
+  const filename = named ? "" : file.filename;
+  const bytes = scratchOf(
+    CANDIDATE_HEADER + 3 * (filename.length + id.length + name.length + declared.length + document.length),
+  );
   bytes[0] = file.root;
   bytes[1] =
     (file.symlink ? SYMLINK : 0) |
@@ -172,7 +184,7 @@ export function packCandidate(file: FileRecord): Buffer {
     (entry !== null && entry.declaredType === null ? DECLARES_NO_TYPE : 0) |
     (sameType ? DECLARES_ITS_DIRECTORY : 0) |
     (entry === null ? BROKEN : 0) |
-    (file.filename === `${name}.yaml` ? NAMED : 0);
+    (named ? NAMED : 0);
   bytes.set(file.stamp, STAMP_AT);
   let at = CANDIDATE_HEADER;
   const write = (text: string): number => {
@@ -180,12 +192,12 @@ export function packCandidate(file: FileRecord): Buffer {
     at += written;
     return written;
   };
-  bytes.writeUInt16LE(write(file.filename), 2);
+  bytes.writeUInt16LE(write(filename), 2);
   bytes.writeUInt32LE(write(id), 4);
   bytes.writeUInt32LE(write(name), 8);
   bytes.writeUInt32LE(write(declared), 12);
   bytes.writeUInt32LE(write(document), 16);
-  return bytes.subarray(0, at);
+  return Buffer.from(bytes.subarray(0, at));
 }
 
 /** The name that `{name}.yaml` is called after. */
@@ -203,7 +215,7 @@ export function compareCandidates(a: PackedCandidate, b: PackedCandidate): numbe
 
 // ── ids: a list of places ───────────────────────────────────────────────────────────────────────────
 
-/** Where a file with this id lies. `id` is repeated because a key may be shortened. */
+/** Where a file with this id lies. */
 export interface IdPlace {
   root: number;
   filename: string;
@@ -211,40 +223,45 @@ export interface IdPlace {
   id: string;
 }
 
-/** Each: root (1), lengths of filename (2), name (4) and id (4), then the three. */
+/**
+ * Each: root (1), lengths of filename (2), name (4) and id (4), then the three. A name that the filename tells is left
+ * out; so is the id, but for one whose key is shortened.
+ */
 const PLACE_HEADER = 11;
 
 export function packPlaces(places: readonly IdPlace[]): Buffer {
-  let size = 0;
-  for (const { filename, name, id } of places) size += PLACE_HEADER + 3 * (filename.length + name.length + id.length);
-  const bytes = Buffer.allocUnsafe(size);
+  let most = 0;
+  for (const { filename, name, id } of places) most += PLACE_HEADER + 3 * (filename.length + name.length + id.length);
+  const bytes = scratchOf(most);
   let at = 0;
   for (const { root, filename, name, id } of places) {
     const start = at;
     bytes[start] = root;
     at += PLACE_HEADER;
     const filenameBytes = bytes.write(filename, at, "utf8");
-    const nameBytes = bytes.write(name, at + filenameBytes, "utf8");
-    const idBytes = bytes.write(id, at + filenameBytes + nameBytes, "utf8");
+    const nameBytes = filename === `${name}.yaml` ? 0 : bytes.write(name, at + filenameBytes, "utf8");
+    const idBytes = mayShareKey(id) ? bytes.write(id, at + filenameBytes + nameBytes, "utf8") : 0;
     bytes.writeUInt16LE(filenameBytes, start + 1);
     bytes.writeUInt32LE(nameBytes, start + 3);
     bytes.writeUInt32LE(idBytes, start + 7);
     at += filenameBytes + nameBytes + idBytes;
   }
-  return bytes.subarray(0, at);
+  return Buffer.from(bytes.subarray(0, at));
 }
 
-export function placesIn(value: Buffer): IdPlace[] {
+/** `id`: the one that the value was got by. */
+export function placesIn(value: Buffer, id: string): IdPlace[] {
   const places: IdPlace[] = [];
   for (let at = 0; at < value.length; ) {
     const nameAt = at + PLACE_HEADER + value.readUInt16LE(at + 1);
     const idAt = nameAt + value.readUInt32LE(at + 3);
     const end = idAt + value.readUInt32LE(at + 7);
+    const filename = value.toString("utf8", at + PLACE_HEADER, nameAt);
     places.push({
       root: value[at] ?? 0,
-      filename: value.toString("utf8", at + PLACE_HEADER, nameAt),
-      name: value.toString("utf8", nameAt, idAt),
-      id: value.toString("utf8", idAt, end),
+      filename,
+      name: nameAt === idAt ? nameCalledBy(filename) : value.toString("utf8", nameAt, idAt),
+      id: idAt === end ? id : value.toString("utf8", idAt, end),
     });
     at = end;
   }
@@ -285,7 +302,7 @@ export function packFile(file: FileRecord, longPath: string | null): Buffer {
   const first = file.kind === "entry" ? file.id : file.message;
   const second = file.kind === "entry" ? file.name : `${file.line}:${file.column}`;
   const third = longPath ?? "";
-  const bytes = Buffer.allocUnsafe(FILE_HEADER + 12 + 3 * (first.length + second.length + third.length));
+  const bytes = scratchOf(FILE_HEADER + 12 + 3 * (first.length + second.length + third.length));
   bytes[0] = KINDS.indexOf(file.kind === "entry" ? "entry" : file.problemKind);
   bytes[1] = (file.symlink ? SYMLINK : 0) | (file.racy ? RACY : 0) | (longPath === null ? 0 : LONG_PATH);
   bytes.set(file.stamp, FILE_STAMP_AT);
@@ -295,7 +312,7 @@ export function packFile(file: FileRecord, longPath: string | null): Buffer {
     bytes.writeUInt32LE(written, at);
     at += 4 + written;
   }
-  return bytes.subarray(0, at);
+  return Buffer.from(bytes.subarray(0, at));
 }
 
 export function isRacyFile(value: Uint8Array): boolean {

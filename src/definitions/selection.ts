@@ -172,7 +172,7 @@ export class Selection {
     for (const { typeId, value } of this.#store.ofAllTypes(by === "name" ? "names" : "ids", key)) {
       const state = byId.get(typeId);
       if (state === undefined) continue;
-      const places = by === "name" ? candidatesIn(value).filter((c) => !c.broken) : placesIn(value);
+      const places = by === "name" ? candidatesIn(value).filter((c) => !c.broken) : placesIn(value, key);
       for (const { root, filename, name, id } of places) {
         if ((by === "name" ? name : id) !== key) continue;
         found.push({ state, root, filename, name, path: this.#files.pathOf(state, root, filename) });
