@@ -7,7 +7,7 @@ import { decode, type RepositoryContext, select } from "./context.ts";
 import type { Candidate } from "./model.ts";
 import { conflict } from "./placement.ts";
 import { untilSettled } from "./settle.ts";
-import { codeOf } from "./write.ts";
+import { codeOf } from "./write-errors.ts";
 
 /** The file in the write root that is found for an id, and what else there holds the id. */
 export interface Holder {

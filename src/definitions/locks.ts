@@ -6,7 +6,7 @@ import { type NameLock, withNameLock } from "../lock/index.ts";
 import { enterLine } from "../lock/line.ts";
 import { type MutexUse, useMutex } from "../lock/mutex.ts";
 import type { RepositoryContext } from "./context.ts";
-import { named } from "./write.ts";
+import { named } from "./write-errors.ts";
 
 const DEFAULT_MAX_WAIT_MS = 60_000;
 

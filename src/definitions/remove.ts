@@ -2,13 +2,14 @@
 import { join } from "node:path";
 import { type AbortOptions, abortable } from "../abort.ts";
 import type { RepositoryContext } from "./context.ts";
+import { hasTypeDirectory, removeEmptyDirectories } from "./directories.ts";
 import { holderOf } from "./holders.ts";
 import { withId } from "./locks.ts";
 import { flushAll } from "./save.ts";
 import { untilSettled } from "./settle.ts";
 import { takeTurn } from "./turns.ts";
 import { type TypeRef, writableType } from "./type-path.ts";
-import { hasTypeDirectory, inodeAt, remove, removeEmptyDirectories } from "./write.ts";
+import { inodeAt, remove } from "./write.ts";
 
 /**
  * Removes the file found for the id in the write root; nothing when there is none. Point of no return: the first file is

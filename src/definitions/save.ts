@@ -5,22 +5,13 @@ import { type AbortOptions, abortable } from "../abort.ts";
 import { DefinitionWriteError, NameLockLostError } from "../errors.ts";
 import type { NameLock } from "../lock/index.ts";
 import type { DefinitionChange, RepositoryContext } from "./context.ts";
+import { flushDirectory, hasTypeDirectory, makeTypeDirectory } from "./directories.ts";
 import { type Holder, holderOf, otherOfName, refuseCopies, refuseShadowed } from "./holders.ts";
 import { withId, withName } from "./locks.ts";
 import { nameConflict, placeForMoved, placeForNew } from "./placement.ts";
 import { type Manuscript, proofread } from "./prepare.ts";
 import { untilSettled } from "./settle.ts";
-import {
-  flushDirectory,
-  hasTypeDirectory,
-  inDraftTurn,
-  inodeAt,
-  linkInto,
-  makeTypeDirectory,
-  remove,
-  replace,
-  writeDraft,
-} from "./write.ts";
+import { inDraftTurn, inodeAt, linkInto, remove, replace, writeDraft } from "./write.ts";
 
 /** What a save did. */
 interface Placed {

@@ -5,9 +5,8 @@
  * The calls go through the module's object, so that a test can stop the process, or the world, at each of them.
  */
 import fs from "node:fs";
-import { dirname } from "node:path";
 import pLimit from "p-limit";
-import { DefinitionWriteError, StorageFullError, TussockError, UnsafePathError } from "../errors.ts";
+import { codeOf, writing } from "./write-errors.ts";
 
 /** A file is written under this name first: hidden, and never taken for a definition. */
 export function temporaryName(): string {
@@ -64,7 +63,7 @@ export async function writeDraft(dir: string, text: string, { like, flush }: Dra
       fs.writeFileSync(fd, text);
       if (like !== undefined) takeAfter(fd, like);
       const { ino } = fs.fstatSync(fd, { bigint: true });
-      if (flush) await sync(fd);
+      if (flush) await flushDescriptor(fd);
       return { path, inode: ino, discard };
     } catch (error) {
       discard();
@@ -138,143 +137,9 @@ export function inodeAt(path: string): bigint | null {
   return fs.lstatSync(path, { bigint: true, throwIfNoEntry: false })?.ino ?? null;
 }
 
-/** Removes `dir` and its parents as long as they are empty, up to `root` exclusive; returns the one that remains. */
-export function removeEmptyDirectories(dir: string, root: string): string {
-  let at = dir;
-  while (at !== root && at.startsWith(`${root}/`)) {
-    try {
-      fs.rmdirSync(at);
-    } catch (error) {
-      if (codeOf(error) !== "ENOENT") return at;
-    }
-    at = at.slice(0, at.lastIndexOf("/"));
-  }
-  return at;
-}
-
-/**
- * The directory of `type` below `root`, made where it is missing. `changed` lists the directories that got a new entry.
- *
- * @throws UnsafePathError where a symbolic link or a file stands in the way: what is written there would not lie in the
- * root, or would not be found under this type.
- */
-export function makeTypeDirectory(root: string, type: string): { dir: string; changed: string[] } {
-  const changed: string[] = [];
-  return writing(`${root}/${type}`, () => {
-    makeDirectory(root, changed);
-    let dir = root;
-    for (const part of type.split("/")) {
-      dir = `${dir}/${part}`;
-      if (!isPlainDirectory(dir)) makeDirectory(dir, changed);
-    }
-    return { dir, changed };
-  });
-}
-
-/** `mkdir -p`; `changed` gets the directories that have a new entry by it. */
-export function makeDirectory(path: string, changed: string[]): void {
-  if (fs.statSync(path, { throwIfNoEntry: false })?.isDirectory()) return;
-  const parent = dirname(path);
-  if (parent !== path) makeDirectory(parent, changed);
-  try {
-    fs.mkdirSync(path);
-    changed.push(parent);
-  } catch (error) {
-    if (codeOf(error) !== "EEXIST" || !fs.statSync(path).isDirectory()) throw error;
-  }
-}
-
-/** Whether the directory of `type` still is what {@link makeTypeDirectory} made of it. */
-export function hasTypeDirectory(root: string, type: string): boolean {
-  let dir = root;
-  return type.split("/").every((part) => {
-    dir = `${dir}/${part}`;
-    return isPlainDirectory(dir);
-  });
-}
-
-/** False when there is nothing. */
-function isPlainDirectory(path: string): boolean {
-  const stat = fs.lstatSync(path, { throwIfNoEntry: false });
-  if (stat === undefined) return false;
-  if (stat.isSymbolicLink()) throw new UnsafePathError(path, "a symbolic link stands where a type's directory belongs");
-  if (!stat.isDirectory()) throw new UnsafePathError(path, "a file stands where a type's directory belongs");
-  return true;
-}
-
-const flushes = new Map<string, { running: Promise<void>; next: Promise<void> | null }>();
-
-/**
- * Brings a directory's entries to the disk. All that ask while one flush runs share the next: a flush covers what was
- * done before it began.
- */
-export function flushDirectory(dir: string): Promise<void> {
-  const under = flushes.get(dir);
-  if (under !== undefined) {
-    under.next ??= under.running.catch(() => {}).then(() => startFlush(dir));
-    return under.next;
-  }
-  return startFlush(dir);
-}
-
-function startFlush(dir: string): Promise<void> {
-  const running = flushNow(dir);
-  const state = { running, next: null };
-  flushes.set(dir, state);
-  const forget = (): void => {
-    if (flushes.get(dir) === state && state.next === null) flushes.delete(dir);
-  };
-  running.then(forget, forget);
-  return running;
-}
-
-async function flushNow(dir: string): Promise<void> {
-  let fd: number;
-  try {
-    fd = fs.openSync(dir, "r");
-  } catch (error) {
-    if (codeOf(error) === "ENOENT") return; // Removed since, and with it what was to be kept.
-    throw error;
-  }
-  try {
-    await sync(fd);
-  } catch (error) {
-    if (!NO_DIRECTORY_SYNC.has(codeOf(error))) throw error;
-  } finally {
-    fs.closeSync(fd);
-  }
-}
-
-/** What file systems say that cannot flush a directory; they order its entries themselves, or not at all. */
-const NO_DIRECTORY_SYNC = new Set(["EINVAL", "EBADF", "EISDIR", "ENOTSUP"]);
-
-function sync(fd: number): Promise<void> {
+/** Brings what was written to the disk. */
+export function flushDescriptor(fd: number): Promise<void> {
   return new Promise((resolve, reject) => {
     fs.fsync(fd, (error) => (error ? reject(error) : resolve()));
   });
-}
-
-export function codeOf(error: unknown): string {
-  return (error as NodeJS.ErrnoException | null)?.code ?? "";
-}
-
-/** Runs `work`, and names what the system says against it. */
-export function writing<R>(path: string, work: () => R): R;
-export function writing<R>(path: string, work: () => Promise<R>): Promise<R>;
-export function writing<R>(path: string, work: () => R | Promise<R>): R | Promise<R> {
-  try {
-    const result = work();
-    return result instanceof Promise ? result.catch((error) => Promise.reject(named(path, error))) : result;
-  } catch (error) {
-    throw named(path, error);
-  }
-}
-
-/** The library's error for what the system says; anything else as it is. */
-export function named(path: string, error: unknown): unknown {
-  const code = codeOf(error);
-  if (error instanceof TussockError || !/^E[A-Z0-9]+$/.test(code)) return error;
-  if (code === "ENOSPC" || code === "EDQUOT") return new StorageFullError(path, { cause: error });
-  if (code === "ENAMETOOLONG") return new UnsafePathError(path, "the path is too long");
-  return new DefinitionWriteError(path, code, { cause: error });
 }
