@@ -1,273 +1,58 @@
 /**
- * Finding and creating worker definitions among many: `node examples/demo.ts [--n 50000] [--k 1000] [--check]`.
+ * Everything in one run: `node examples/demo.ts [--n 50000] [--k 1000] [--only definitions|serve] [--check]`.
  *
  * Generates N stored definitions in swamp's own format, opens the index over them, creates 24 new names at once and K
  * more, looks up names that exist, are missing, lie under their id or under a wrong filename, and prints each figure
- * beside the linear scan of report 3984, measured in the same run. With `--check`, the exit code says whether the goals
- * were reached. Ctrl-C stops at once and leaves nothing behind.
+ * beside the linear scan of report 3984, measured in the same run. Then a server works over them, beside the reports' own:
+ * see `serve.ts`. With `--check`, the exit code says whether the goals were reached. Ctrl-C stops at once and leaves
+ * nothing behind.
  */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
 import { parseArgs } from "node:util";
-import { openDefinitionIndex } from "../src/definitions/index.ts";
-import {
-  createDefinitionRepository,
-  type DefinitionCodec,
-  type DefinitionRepository,
-} from "../src/definitions/repository.ts";
-import {
-  AUTO_ROOT,
-  generateDefinitions,
-  MODELS_ROOT,
-  storedDefinition,
-  WORKER_TYPE,
-  type WorkerDefinition,
-  workerDocument,
-} from "./support/definitions.ts";
-import { type LinearScan, linearScan, readDocument } from "./support/linear-scan.ts";
+import { showDefinitions } from "./demo/definitions.ts";
+import { HISTORIES, showServer } from "./serve/show.ts";
+import { generateDefinitions } from "./support/definitions.ts";
+import { type Goal, printGoals } from "./support/goals.ts";
+import { areCounts, runIn } from "./support/program.ts";
 import { showProgress } from "./support/progress.ts";
-import { Timings, table, time, times } from "./support/table.ts";
-
-const BURST = 24;
-/** How many lookups of each kind, and how long the scans may take in all. */
-const LOOKUPS = 5_000;
-const SCAN_BUDGET_MS = 12_000;
-
-const codec: DefinitionCodec<WorkerDefinition> = {
-  decode(document) {
-    const { id, name } = document as WorkerDefinition;
-    return { id, name };
-  },
-  encode: workerDocument,
-};
-
-interface Opened extends AsyncDisposable {
-  definitions: DefinitionRepository<WorkerDefinition>;
-  roots: string[];
-  /** From the call to open it until every file is known. */
-  buildMs: number;
-}
-
-async function openRepository(repoDir: string, count: number, signal: AbortSignal): Promise<Opened> {
-  const roots = [MODELS_ROOT, AUTO_ROOT].map((root) => join(repoDir, root));
-  const progress = showProgress(`index ${count.toLocaleString("en-US")}`);
-  const start = performance.now();
-  const index = await openDefinitionIndex({
-    roots: [
-      { name: "models", dir: join(repoDir, MODELS_ROOT) },
-      { name: "auto", dir: join(repoDir, AUTO_ROOT) },
-    ],
-    indexDir: join(repoDir, ".swamp/index"),
-    boundary: repoDir,
-    signal,
-  });
-  try {
-    await index.refresh({ signal, onProgress: ({ files, total }) => progress.update(files, Math.max(total, count)) });
-    const buildMs = performance.now() - start;
-    progress.update(count, count);
-    const definitions = createDefinitionRepository(index, { codec, writeRoot: "auto" });
-    return { definitions, roots, buildMs, [Symbol.asyncDispose]: () => index.close() };
-  } catch (error) {
-    await index.close();
-    throw error;
-  } finally {
-    progress.stop();
-  }
-}
-
-/** New names, all asked for at once: how long each waited. */
-async function createAtOnce(
-  definitions: DefinitionRepository<WorkerDefinition>,
-  prefix: string,
-  count: number,
-  signal: AbortSignal,
-): Promise<{ each: Timings; totalMs: number }> {
-  const each = new Timings();
-  const start = performance.now();
-  await Promise.all(
-    Array.from({ length: count }, (_, n) => {
-      const name = `${prefix}-${n}`;
-      const create = (): WorkerDefinition => ({ id: definitions.nextId(), name });
-      return each.measure(() => definitions.resolveOrCreate(WORKER_TYPE, name, create, { signal }));
-    }),
-  );
-  return { each, totalMs: performance.now() - start };
-}
-
-/** Looks names up one after another, and checks that what is found is what was asked for. */
-async function lookUp(
-  definitions: DefinitionRepository<WorkerDefinition>,
-  names: readonly string[],
-  exists: boolean,
-  signal: AbortSignal,
-): Promise<Timings> {
-  const timings = new Timings();
-  for (const name of names) {
-    const found = await timings.measure(() => definitions.findByName(WORKER_TYPE, name, { signal }));
-    if (exists ? found?.name !== name : found !== null) throw new Error(`${name}: found ${JSON.stringify(found)}`);
-    if (timings.count % 500 === 0) await new Promise((resolve) => setImmediate(resolve));
-  }
-  return timings;
-}
-
-/** Names of stored definitions whose number leaves `rest` when divided by 20, spread over all of them. */
-function storedNames(count: number, rest: number): string[] {
-  const fitting = Math.max(1, Math.floor((count - rest + 19) / 20));
-  return Array.from({ length: LOOKUPS }, (_, n) => storedDefinition(((n * 7919) % fitting) * 20 + rest).name);
-}
-
-const missingNames = Array.from({ length: LOOKUPS }, (_, n) => `fleet-b-${n.toString(16).padStart(8, "0")}`);
-
-interface LinearFigures {
-  existing: Timings;
-  miss: Timings;
-  unnamed: Timings;
-  create: Timings;
-}
-
-async function measureLinear(linear: LinearScan, count: number): Promise<LinearFigures> {
-  const figures = { existing: new Timings(), miss: new Timings(), unnamed: new Timings(), create: new Timings() };
-  const start = performance.now();
-  const hasTime = (): boolean => performance.now() - start < SCAN_BUDGET_MS;
-  for (const name of storedNames(count, 0).slice(0, 500)) {
-    await figures.existing.measure(() => linear.findByName(WORKER_TYPE, name));
-  }
-  // A new name is two misses; they count as such.
-  await figures.create.measure(() => {
-    const name = "fleet-linear";
-    const document = workerDocument({ id: crypto.randomUUID(), name });
-    return linear.create(WORKER_TYPE, name, document, (ms) => figures.miss.add(ms));
-  });
-  for (let n = 0; n < 3 && hasTime(); n++) {
-    await figures.miss.measure(() => linear.findByName(WORKER_TYPE, missingNames[n] ?? ""));
-  }
-  if (hasTime()) await figures.unnamed.measure(() => linear.findByName(WORKER_TYPE, storedNames(count, 7)[0] ?? ""));
-  return figures;
-}
-
-/** Reading and parsing the one file that a repository hit is about. */
-function measureFileReads(repoDir: string, count: number): Timings {
-  const timings = new Timings();
-  for (const name of storedNames(count, 0).slice(0, 1000)) {
-    const start = performance.now();
-    codec.decode(readDocument(join(repoDir, AUTO_ROOT, WORKER_TYPE, `${name}.yaml`)), undefined as never);
-    timings.add(performance.now() - start);
-  }
-  return timings;
-}
-
-interface Goal {
-  text: string;
-  ratio: number;
-  reached: boolean;
-}
-
-async function demo(base: string, n: number, k: number, signal: AbortSignal): Promise<Goal[]> {
-  const small = Math.max(20, Math.round(n / 10));
-  const [repoDir, smallDir] = [join(base, "repo"), join(base, "small")];
-  const writing = showProgress(`write ${n.toLocaleString("en-US")} definitions`);
-  await generateDefinitions(repoDir, n, { signal, onProgress: (written) => writing.update(written, n) });
-  writing.stop();
-  await generateDefinitions(smallDir, small, { signal });
-
-  await using few = await openRepository(smallDir, small, signal);
-  await using all = await openRepository(repoDir, n, signal);
-  const { definitions } = all;
-  const burst = await createAtOnce(definitions, "fleet-c", BURST, signal);
-  const crowd = await createAtOnce(definitions, "fleet-d", k, signal);
-
-  // Once for warmth; then turn by turn, so that what disturbs one disturbs the other.
-  const missAll = missingNames.slice(0, LOOKUPS / 2);
-  await lookUp(few.definitions, missAll, false, signal);
-  await lookUp(definitions, missAll, false, signal);
-  const missFew = await lookUp(few.definitions, missingNames, false, signal);
-  const miss = await lookUp(definitions, missingNames, false, signal);
-  await lookUp(definitions, storedNames(n, 0), true, signal);
-  const existing = await lookUp(definitions, storedNames(n, 0), true, signal);
-  const byId = await lookUp(definitions, storedNames(n, 7), true, signal);
-  const mismatched = await lookUp(definitions, storedNames(n, 17), true, signal);
-
-  const fileRead = measureFileReads(repoDir, n);
-  const linear = await measureLinear(linearScan(all.roots, signal), n);
-  const unnamed = linear.unnamed.count > 0 ? linear.unnamed : linear.miss;
-
-  const row = (what: string, ours: Timings, theirs: Timings): string[] => [
-    what,
-    ...[ours, theirs].flatMap((timings) => [time(timings.median), time(timings.worst)]),
-    times(theirs.median / ours.median),
-  ];
-  console.log(
-    `\n${n.toLocaleString("en-US")} stored definitions, ${new Intl.ListFormat("en").format(systemFacts())}\n`,
-  );
-  console.log(
-    table(
-      ["", "tussock", "worst", "linear scan", "worst", "faster"],
-      [
-        row("look up an existing name", existing, linear.existing),
-        row("look up a missing name", miss, linear.miss),
-        row("look up a UUID-named one", byId, unnamed),
-        row("look up a mismatched one", mismatched, unnamed),
-        row(`create a new name, ${BURST} at once`, burst.each, linear.create),
-        row(`create a new name, ${k.toLocaleString("en-US")} at once`, crowd.each, linear.create),
-      ],
-    ),
-  );
-  console.log(
-    `\n${BURST} new names took ${time(burst.totalMs)} in all, ${k.toLocaleString("en-US")} more ${time(crowd.totalMs)}` +
-      ` (one after the other, the linear scan would take ${time(linear.create.median * k)}).`,
-  );
-  console.log(`The index was built in ${time(all.buildMs)}; one linear scan took ${time(linear.miss.median)}.\n`);
-  return [
-    goal(
-      `a missing name at ${n}, against the linear scan: at least 10,000 ×`,
-      linear.miss.median / miss.median,
-      10_000,
-    ),
-    goal(`the same at ${small}, against at ${n}: at least 0.67 ×`, missFew.median / miss.median, 1 / 1.5),
-    goal("a repository hit, against reading and parsing its file: at least 1 ×", fileRead.median / existing.median, 1),
-    goal("building the index, against one linear scan: at least 1 ×", linear.miss.median / all.buildMs, 1),
-  ];
-}
-
-function goal(text: string, ratio: number, least: number): Goal {
-  return { text, ratio, reached: ratio >= least };
-}
-
-function systemFacts(): string[] {
-  const runtime = "Deno" in globalThis ? `Deno ${process.versions["deno"]}` : `Node ${process.versions.node}`;
-  return [runtime, `${process.platform} ${process.arch}`];
-}
 
 const { values } = parseArgs({
   options: {
     n: { type: "string", default: "50000" },
     k: { type: "string", default: "1000" },
+    history: { type: "string" },
+    only: { type: "string" },
     check: { type: "boolean", default: false },
   },
 });
-const [n, k] = [Number(values.n), Number(values.k)];
-if (!Number.isInteger(n) || n < 20 || !Number.isInteger(k) || k < 1) {
-  console.error("usage: demo.ts [--n <definitions, 20 or more>] [--k <new names, 1 or more>] [--check]");
+const [n, k, only] = [Number(values.n), Number(values.k), values.only];
+const histories = values.history?.split(",").map(Number) ?? HISTORIES;
+
+const PARTS: Record<string, (base: string, repoDir: string, signal: AbortSignal) => Promise<Goal[]>> = {
+  definitions: (base, repoDir, signal) => showDefinitions({ base, repoDir, n, k, signal }),
+  serve: (base, repoDir, signal) => showServer({ base, repoDir, definitions: n, many: k, histories, signal }),
+};
+
+if (!areCounts([n, k, ...histories]) || n < 20 || (only !== undefined && !(only in PARTS))) {
+  console.error(
+    "usage: demo.ts [--n <definitions, 20 or more>] [--k <new names, 1 or more>] [--history <leases>,…]" +
+      " [--only definitions|serve] [--check]",
+  );
   process.exit(2);
 }
 
-const stop = new AbortController();
-for (const name of ["SIGINT", "SIGTERM"] as const) {
-  process.once(name, () => stop.abort(Object.assign(new Error(`stopped by ${name}`), { name: "AbortError" })));
-}
-const base = mkdtempSync(join(tmpdir(), "tussock-demo-"));
-let exitCode = 0;
-try {
-  const goals = await demo(base, n, k, stop.signal);
-  for (const { text, ratio, reached } of goals) console.log(`${reached ? "✓" : "✗"} ${text}: ${times(ratio)}`);
-  if (values.check && goals.some(({ reached }) => !reached)) exitCode = 1;
-} catch (error) {
-  if (!stop.signal.aborted) throw error;
-  console.log(`\n${(stop.signal.reason as Error).message}; nothing is left behind`);
-  exitCode = 130;
-} finally {
-  rmSync(base, { recursive: true, force: true });
-}
-process.exit(exitCode);
+await runIn("tussock-demo-", async (base, signal) => {
+  const repoDir = join(base, "repo");
+  const writing = showProgress(`write ${n.toLocaleString("en-US")} definitions`);
+  await generateDefinitions(repoDir, n, { signal, onProgress: (written) => writing.update(written, n) });
+  writing.stop();
+  let isReached = true;
+  for (const [part, show] of Object.entries(PARTS)) {
+    if (only !== undefined && only !== part) continue;
+    const goals = await show(base, repoDir, signal);
+    printGoals(goals);
+    isReached &&= goals.every(({ reached }) => reached);
+  }
+  return values.check && !isReached ? 1 : 0;
+});

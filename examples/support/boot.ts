@@ -56,8 +56,10 @@ export interface Imported {
   artifactsRead: number;
 }
 
+type Records = Pick<Server, "leases" | "pending" | "workers" | "epoch">;
+
 /** Brings in what swamp's artifacts say beyond what was read of them before. */
-export async function importArtifacts(server: Server, dataDir: string, signal: AbortSignal): Promise<Imported> {
+export async function importArtifacts(server: Records, dataDir: string, signal: AbortSignal): Promise<Imported> {
   const read = [0, 0, 0];
   const options = (kind: number, since: string | null) => ({
     since,
@@ -96,7 +98,7 @@ export interface Swept {
 }
 
 /** Ends what earlier boots left behind, and nothing that was begun since this one. */
-export async function sweepStale(server: Server, signal: AbortSignal): Promise<Swept> {
+export async function sweepStale(server: Records, signal: AbortSignal): Promise<Swept> {
   const beforeEpoch = server.epoch;
   let commits = 0;
   const leases = await server.leases.sweep({

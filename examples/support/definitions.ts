@@ -1,6 +1,7 @@
 /** Generates stored definitions as swamp leaves them behind: one tenth of them called after their id, or otherwise. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import type { DefinitionCodec } from "../../src/index.ts";
 
 export const WORKER_TYPE = "swamp/worker";
 /** Below a repository's directory. */
@@ -46,6 +47,14 @@ export interface WorkerDefinition {
   id: string;
   name: string;
 }
+
+export const workerCodec: DefinitionCodec<WorkerDefinition> = {
+  decode(document) {
+    const { id, name } = document as WorkerDefinition;
+    return { id, name };
+  },
+  encode: workerDocument,
+};
 
 /** The document of a worker's definition. */
 export function workerDocument({ id, name }: WorkerDefinition): Record<string, unknown> {

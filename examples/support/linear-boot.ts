@@ -14,7 +14,7 @@ export interface LinearBoot {
   sweepMs: number;
 }
 
-interface Item {
+export interface Item {
   path: string;
   version: number;
   content: Record<string, unknown>;
@@ -41,7 +41,7 @@ export async function linearBoot(dataDir: string, options: WriteOptions): Promis
 }
 
 /** Every item of the model with its latest version: the marker, the metadata and the content are read and parsed. */
-function listItems(modelDir: string): Item[] {
+export function listItems(modelDir: string): Item[] {
   return readdirSync(modelDir).map((name) => {
     const path = join(modelDir, name);
     const version = Number(readFileSync(join(path, "latest"), "utf8"));

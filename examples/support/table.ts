@@ -27,6 +27,12 @@ export class Timings {
     return sorted.length % 2 === 1 ? at(sorted, middle) : (at(sorted, middle - 1) + at(sorted, middle)) / 2;
   }
 
+  /** The time that 99 of 100 stay within. */
+  get p99(): number {
+    const sorted = this.#values.toSorted((a, b) => a - b);
+    return at(sorted, Math.ceil(sorted.length * 0.99) - 1);
+  }
+
   get worst(): number {
     return this.#values.reduce((worst, value) => Math.max(worst, value), 0);
   }

@@ -7,7 +7,7 @@ const demo = new URL("../../examples/demo.ts", import.meta.url);
 describe("the demo", () => {
   it("finds, creates and lists, prints its table beside the linear scan, and cleans up", async () => {
     const dir = tempDir();
-    const lines = await runChild(demo, ["--n", "400", "--k", "30"], { env: { TMPDIR: dir } });
+    const lines = await runChild(demo, ["--n", "400", "--k", "30", "--only", "definitions"], { env: { TMPDIR: dir } });
     const text = lines.join("\n");
     for (const row of ["existing", "missing", "UUID-named", "mismatched"]) {
       expect(text).toMatch(new RegExp(`${row} \\w+ .*\\d (µs|ms|s) .* ×`));
@@ -37,6 +37,8 @@ describe("the demo", () => {
     for (const args of [
       ["--n", "0"],
       ["--k", "x"],
+      ["--history", "40,"],
+      ["--only", "nothing"],
     ]) {
       const child = spawnChild(demo, args);
       const { code, stderr } = await child.exit;
