@@ -5,6 +5,7 @@ import { stepLeaseLifecycle } from "../../src/state/lifecycle.ts";
 import type { StateIndex } from "../../src/state/model.ts";
 import { openStateIndex } from "../../src/state/open.ts";
 import { tempDir } from "../support/spawn.ts";
+import { withoutWorkers } from "./support.ts";
 
 interface Lease {
   worker: string;
@@ -81,6 +82,7 @@ const TOUCHES: Record<string, string[]> = {
 describe("a fault in the middle of a write leaves nothing half-done", () => {
   for (const [kind, write] of Object.entries(WRITES)) {
     test(kind, async () => {
+      withoutWorkers();
       const dir = tempDir();
       const index = await openLeases(dir);
       for (const id of ["a", "b", "c"]) await index.insert({ id, data: { worker: "w" } });

@@ -5,7 +5,7 @@ import { openStateIndex } from "../../src/state/open.ts";
 import { type Operation, type Run, step } from "../conformance/state-model.ts";
 import { LIFECYCLES, randomOperation, runBeside } from "../conformance/state-random.ts";
 import { isLong, tempDir } from "../support/spawn.ts";
-import { inline } from "./support.ts";
+import { withoutWorkers } from "./support.ts";
 
 /** An operation made of small numbers, so that fast-check can shrink it. */
 function operation(lifecycle: Lifecycle<string>): fc.Arbitrary<fc.AsyncCommand<object, Run>> {
@@ -37,18 +37,18 @@ class Step implements fc.AsyncCommand<object, Run> {
 }
 
 describe("whatever is done to an index, aborts, reopenings and clock jumps among it, it does what the model does", () => {
-  const open = isLong ? openStateIndex : inline(openStateIndex);
   for (const [name, lifecycle] of Object.entries(LIFECYCLES)) {
     test(`with the lifecycle of a ${name}`, async () => {
+      if (!isLong) withoutWorkers();
       const property = fc.asyncProperty(fc.commands([operation(lifecycle)], { maxCommands: 80 }), (commands) => {
         const dir = tempDir();
         return runBeside(
-          (options) => open({ dir, retention: false, durability: "committed", ...options }),
+          (options) => openStateIndex({ dir, retention: false, durability: "committed", ...options }),
           lifecycle,
           (run) => fc.asyncModelRun(() => ({ model: {}, real: run }), commands),
         );
       });
-      await fc.assert(property, { numRuns: isLong ? 200 : 4 });
+      await fc.assert(property, { numRuns: isLong ? 200 : 8 });
     });
   }
 });
