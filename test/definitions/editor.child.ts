@@ -118,6 +118,20 @@ const anyFile = (): string | undefined => pick([...files.keys()].length > 0 ? [.
 const anyHolds = (path: string): Holds | null =>
   random(12) === 0 ? null : { id: newId(), name: random(3) === 0 ? pick(NAMES) : fileOf(path).slice(0, -5) };
 
+/** The files and links of a directory that was renamed. */
+function moveFiles(root: string, from: string, to: string): void {
+  for (const path of all().filter((p) => p.startsWith(`${root}/${from}/`))) {
+    const moved = `${root}/${to}${path.slice(root.length + 1 + from.length)}`;
+    const target = links.get(path);
+    touch(path);
+    if (target !== undefined) links.set(moved, target);
+    else files.set(moved, files.get(path) ?? null);
+    files.delete(path);
+    links.delete(path);
+    touch(moved);
+  }
+}
+
 function place(path: string): void {
   mkdirSync(dirname(at(path)), { recursive: true });
   // A link is written through: the file that it leads to is not ours to change here.
@@ -245,16 +259,7 @@ const OPERATIONS: Record<string, () => boolean> = {
     if (!existsSync(at(`${root}/${from}`)) || existsSync(at(`${root}/${to}`))) return false;
     mkdirSync(dirname(at(`${root}/${to}`)), { recursive: true });
     renameSync(at(`${root}/${from}`), at(`${root}/${to}`));
-    for (const path of all().filter((p) => p.startsWith(`${root}/${from}/`))) {
-      const moved = `${root}/${to}${path.slice(root.length + 1 + from.length)}`;
-      touch(path);
-      const target = links.get(path);
-      if (target !== undefined) links.set(moved, target);
-      else files.set(moved, files.get(path) ?? null);
-      files.delete(path);
-      links.delete(path);
-      touch(moved);
-    }
+    moveFiles(root, from, to);
     return true;
   },
   moveDirectoryBack() {
@@ -267,16 +272,7 @@ const OPERATIONS: Record<string, () => boolean> = {
       for (const path of all().filter((p) => p.startsWith(`${root}/${to}/`))) remove(path);
       rmSync(at(`${root}/${to}`), { recursive: true, force: true });
       renameSync(at(`${root}/${from}`), at(`${root}/${to}`));
-      for (const path of all().filter((p) => p.startsWith(`${root}/${from}/`))) {
-        const moved = `${root}/${to}${path.slice(root.length + 1 + from.length)}`;
-        touch(path);
-        const target = links.get(path);
-        if (target !== undefined) links.set(moved, target);
-        else files.set(moved, files.get(path) ?? null);
-        files.delete(path);
-        links.delete(path);
-        touch(moved);
-      }
+      moveFiles(root, from, to);
       return true;
     }
     return false;
