@@ -42,8 +42,11 @@ export class Freshness {
     this.passes = new Passes({ ...o, commits: this.#commits, signal, observe: () => this.observe() });
   }
 
-  /** Takes note of everything that has happened up to now. Synchronous: what follows in the same turn is as of now. */
-  observe(): void {
+  /**
+   * Takes note of everything that has happened up to now, and returns the number of this observation. Synchronous: what
+   * follows in the same turn is as of now.
+   */
+  observe(): number {
     this.observations++;
     this.eventsDrained += Math.max(0, this.#tree.drain());
     for (const root of this.#tree.roots) if (root.mustBeLookedAt) this.#lookAt(root.index);
@@ -51,6 +54,7 @@ export class Freshness {
       this.#tree.hasChanged = false;
       this.onSweepNeeded?.();
     }
+    return this.observations;
   }
 
   #lookAt(index: number): void {
@@ -65,33 +69,41 @@ export class Freshness {
 
   /**
    * Whether the type can be answered for as of the last `observe`: its state, null when there is no such type, undefined
-   * when it must be waited for. Few changed files are looked at here and now. `name`: the one asked for, which is
-   * looked at directly where the kernel does not tell.
+   * when it must be waited for. Few changed files are looked at here and now. `since`: the observation with which whoever
+   * asks began. What no event tells of is looked at once for him and not again, or he might wait for ever for what changes
+   * all the time. `name`: the one asked for, which is looked at directly where the kernel does not tell.
    */
-  now(type: string, name?: string): TypeState | null | undefined {
+  now(type: string, since: number, name?: string): TypeState | null | undefined {
     const state = this.#tree.types.get(type);
-    if (state === undefined) return this.#knownAbsent(type) ? null : undefined;
-    if (!state.swept || state.busy !== null) return undefined;
+    if (state === undefined) return this.#knownAbsent(type, since) ? null : undefined;
+    return this.#isReady(state, since, name) ? state : undefined;
+  }
+
+  #isReady(state: TypeState, since: number, name?: string): boolean {
+    if (!state.swept || state.busy !== null) return false;
     if (isBounded(state)) {
-      if (!this.#stamps.checkDirectories(state)) return undefined;
+      if (!this.#stamps.checkDirectories(state, since)) return false;
       if (name !== undefined && isFilename(name)) this.#stamps.checkFiles(state, `${name}.yaml`);
     }
-    if (state.hasSymlinks) this.#stamps.checkLinks(state);
-    // The disk may have come to its senses (EMFILE), and no event tells of that.
-    for (const { root, filename } of state.unreadable.values()) this.mark(state, root, filename);
+    if (state.checkedAt < since) {
+      state.checkedAt = this.observations;
+      if (state.hasSymlinks) this.#stamps.checkLinks(state);
+      // The disk may have come to its senses (EMFILE), and no event tells of that.
+      for (const { root, filename } of state.unreadable.values()) this.mark(state, root, filename);
+    }
     const pending = state.pendingFiles;
-    if (pending > INLINE_FILES) return undefined;
+    if (pending > INLINE_FILES) return false;
     if (pending > 0) this.passes.applyHere(state);
-    return state.deferredFiles > 0 ? undefined : state;
+    return state.deferredFiles === 0;
   }
 
   /** A type of which nobody has ever seen a directory: its nearest ancestor's listing says so. */
-  #knownAbsent(type: string): boolean {
+  #knownAbsent(type: string, since: number): boolean {
     if (!isTypePath(type)) return true;
     let state = this.#tree.top;
     for (const part of type.split("/")) {
       if (!state.swept || state.busy !== null) return false;
-      if (isBounded(state) && !this.#stamps.checkDirectories(state)) return false;
+      if (isBounded(state) && !this.#stamps.checkDirectories(state, since)) return false;
       const child = state.children.get(part);
       if (child === undefined) return !state.dirs.some((dir) => dir?.directories.has(part));
       state = child;
@@ -100,45 +112,45 @@ export class Freshness {
   }
 
   /** Every type is ready; whole-tree questions need it. */
-  allNow(): boolean {
-    for (const type of this.#tree.types.keys()) if (this.now(type) === undefined) return false;
+  allNow(since: number): boolean {
+    for (const state of this.#tree.types.values()) if (!this.#isReady(state, since)) return false;
     return true;
   }
 
   /**
-   * Brings a type (null: all) to where it can be answered for. An abort ends the waiting; the passes under way are shared,
-   * and go on for the others.
+   * Brings a type (null: all) to where it can be answered for to whoever began with the observation `since`. An abort
+   * ends the waiting; the passes under way are shared, and go on for the others.
    */
-  async wait(type: string | null, o: AbortOptions): Promise<void> {
+  async wait(type: string | null, since: number, o: AbortOptions): Promise<void> {
     o.signal?.throwIfAborted();
-    if (type !== null) return this.#waitFor(type, o);
+    if (type !== null) return this.#waitFor(type, since, o);
     do {
       // Types that a sweep discovers come up in the same round.
-      for (const known of this.#tree.types.keys()) await this.#waitFor(known, o);
+      for (const known of this.#tree.types.keys()) await this.#waitFor(known, since, o);
       this.observe();
-    } while (!this.allNow());
+    } while (!this.allNow(since));
   }
 
-  async #waitFor(type: string, o: AbortOptions): Promise<void> {
+  async #waitFor(type: string, since: number, o: AbortOptions): Promise<void> {
     for (;;) {
       this.#closing.signal.throwIfAborted();
       this.observe();
-      const state = this.#firstUnreadyTo(type);
+      const state = this.#firstUnreadyTo(type, since);
       if (state === null) return;
       await abortable(this.passes.bring(state), o.signal);
     }
   }
 
   /** On the way from the root down to the type: whoever is not ready must become so before those below it. */
-  #firstUnreadyTo(type: string): TypeState | null {
+  #firstUnreadyTo(type: string, since: number): TypeState | null {
     let state = this.#tree.top;
     for (const part of type === "" ? [] : type.split("/")) {
-      if (this.now(state.type) === undefined) return state;
+      if (!this.#isReady(state, since)) return state;
       const child = state.children.get(part);
       if (child === undefined) return null;
       state = child;
     }
-    return this.now(state.type) === undefined ? state : null;
+    return this.#isReady(state, since) ? null : state;
   }
 
   /** This file is not what the index says: look at it again before the next answer. */

@@ -130,11 +130,12 @@ export class Listing {
 
   /** Waits until the type (null: all) can be answered for and everything known is committed. */
   async #ready(type: string | null, o: AbortOptions): Promise<void> {
-    for (;;) {
-      this.#freshness.observe();
-      const ready = type === null ? this.#freshness.allNow() : this.#freshness.now(type) !== undefined;
+    for (let since = 0; ; ) {
+      const observation = this.#freshness.observe();
+      since ||= observation;
+      const ready = type === null ? this.#freshness.allNow(since) : this.#freshness.now(type, since) !== undefined;
       if (ready && this.#store.waiting === 0) break;
-      if (!ready) await this.#freshness.wait(type, o);
+      if (!ready) await this.#freshness.wait(type, since, o);
       await this.#freshness.flush();
       this.#check(o);
     }

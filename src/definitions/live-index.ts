@@ -29,7 +29,7 @@ import type {
 } from "./model.ts";
 import { type LookupTelemetry, observeLookup, type WorkDone } from "./observe.ts";
 import { Rejections } from "./rejections.ts";
-import { type Accept, NOT_READY, Selection } from "./selection.ts";
+import { type Accept, NOT_READY, Search, Selection } from "./selection.ts";
 import { statsOf } from "./statistics.ts";
 import type { DefinitionStore } from "./store.ts";
 import type { TypeTree } from "./type-tree.ts";
@@ -98,9 +98,10 @@ export class LiveIndex implements DefinitionIndex, IndexInternals {
       if (query.type !== null) checkType(query.type);
       // No definition has such a name or id; in UTF-8 it would be taken for another.
       if (!query.key.isWellFormed() || query.key.includes("\0")) return Promise.resolve(null);
-      const answer = this.#selection.attempt(query, accept);
+      const search = new Search(query, accept);
+      const answer = this.#selection.attempt(search);
       if (answer === NOT_READY) {
-        const slowly = () => this.#selectSlowly(query, accept, o ?? {}, telemetry);
+        const slowly = () => this.#selectSlowly(search, o ?? {}, telemetry);
         return telemetry === null ? slowly() : telemetry.during(slowly);
       }
       telemetry?.answered(answer);
@@ -136,22 +137,18 @@ export class LiveIndex implements DefinitionIndex, IndexInternals {
     o?.signal?.throwIfAborted();
   }
 
-  async #selectSlowly<R>(
-    query: Query,
-    accept: Accept<R>,
-    o: AbortOptions,
-    telemetry: LookupTelemetry | null,
-  ): Promise<R | null> {
+  async #selectSlowly<R>(search: Search<R>, o: AbortOptions, telemetry: LookupTelemetry | null): Promise<R | null> {
     const { freshness } = this.#parts;
+    const { type } = search.query;
     for (;;) {
       telemetry?.via("direct");
-      const direct = this.#selection.attemptDirectly(query, accept);
+      const direct = this.#selection.attemptDirectly(search);
       if (direct !== NOT_READY) return direct;
       telemetry?.via("waiting");
-      await freshness.wait(query.type, o);
-      if (query.type === null) await freshness.flush();
+      await freshness.wait(type, search.since, o);
+      if (type === null) await freshness.flush();
       this.#check(o);
-      const answer = this.#selection.attempt(query, accept);
+      const answer = this.#selection.attempt(search);
       if (answer !== NOT_READY) return answer;
     }
   }
@@ -219,7 +216,7 @@ export class LiveIndex implements DefinitionIndex, IndexInternals {
     });
     try {
       tree.top.invalidateTree();
-      await freshness.wait(null, o);
+      await freshness.wait(null, freshness.observe(), o);
       await freshness.flush();
     } finally {
       stopListening();

@@ -29,8 +29,8 @@ export class Passes {
   readonly #listeners = new Set<SweepListener>();
   /** Aborts when the index closes. */
   readonly #signal: AbortSignal;
-  /** Takes note of everything that has happened up to now. */
-  readonly #observe: () => void;
+  /** Takes note of everything that has happened up to now; the number of this observation. */
+  readonly #observe: () => number;
   filesRead = 0;
   directoriesListed = 0;
   lastSweep: { at: number; files: number; elapsedMs: number } | null = null;
@@ -42,7 +42,7 @@ export class Passes {
     engine: () => Promise<IndexEngine>;
     examine: ExamineOptions;
     signal: AbortSignal;
-    observe: () => void;
+    observe: () => number;
   }) {
     this.#store = o.store;
     this.#tree = o.tree;
@@ -103,8 +103,7 @@ export class Passes {
     const started = performance.now();
     const engine = await this.#engine();
     await this.#commits.flush();
-    this.#observe();
-    const { generation } = state;
+    const sweep = { at: this.#observe(), generation: state.generation };
     const target = this.#tree.prepareSweep(state);
     const result = await engine.sweep(target, {
       signal: this.#signal,
@@ -115,7 +114,7 @@ export class Passes {
     this.#store.readAnew();
     this.filesRead += result.read;
     this.directoriesListed += result.dirs.filter((dir) => dir !== null).length;
-    if (this.#tree.finishSweep(state, generation, result)) {
+    if (this.#tree.finishSweep(state, sweep, result)) {
       for (const { root, filename, path, errno } of result.unreadable) {
         state.unreadable.set(path, { root, filename, error: new DefinitionReadError(path, errno) });
       }

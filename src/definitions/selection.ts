@@ -18,6 +18,30 @@ const CHANGED = Symbol("changed");
 
 export type Accept<R> = (candidate: Candidate) => R | undefined;
 
+/** One look-up, from its beginning to its answer. */
+export class Search<R> {
+  readonly query: Query;
+  readonly accept: Accept<R>;
+  /** The observation with which it began; 0 before. */
+  since = 0;
+  #read: Set<string> | null = null;
+
+  constructor(query: Query, accept: Accept<R>) {
+    this.query = query;
+    this.accept = accept;
+  }
+
+  /** This file is read for it: what is found after it began is new enough, however young the stamp. */
+  reads(path: string): void {
+    this.#read ??= new Set();
+    this.#read.add(path);
+  }
+
+  hasRead(path: string): boolean {
+    return this.#read !== null && this.#read.has(path);
+  }
+}
+
 export class Selection {
   readonly #store: DefinitionStore;
   readonly #tree: TypeTree;
@@ -29,8 +53,6 @@ export class Selection {
   /** Types that somebody has had an answer for. */
   readonly asked = new Set<string>();
   readonly counts = { hit: 0, miss: 0, reread: 0 };
-  /** Read in this very search: their stamps are too young to be trusted, but there was no time to change. */
-  readonly #justRead = new Set<string>();
 
   constructor(o: {
     store: DefinitionStore;
@@ -61,11 +83,12 @@ export class Selection {
   }
 
   /** The answer as of now, if there can be one without waiting. */
-  attempt<R>(query: Query, accept: Accept<R>): R | null | typeof NOT_READY {
-    if (this.#justRead.size > 0) this.#justRead.clear();
+  attempt<R>(search: Search<R>): R | null | typeof NOT_READY {
+    const { type } = search.query;
     for (;;) {
-      this.#freshness.observe();
-      const answer = query.type === null ? this.#global(query, accept) : this.#typed(query, query.type, accept);
+      const observation = this.#freshness.observe();
+      if (search.since === 0) search.since = observation;
+      const answer = type === null ? this.#global(search) : this.#typed(search, type);
       if (answer === CHANGED) {
         this.counts.reread++;
         continue;
@@ -76,7 +99,7 @@ export class Selection {
   }
 
   /** `{name}.yaml` in the first lookup root, if it agrees, is the answer whatever else there is. */
-  attemptDirectly<R>(query: Query, accept: Accept<R>): R | typeof NOT_READY {
+  attemptDirectly<R>({ query, accept }: Search<R>): R | typeof NOT_READY {
     const { type, key: name } = query;
     if (query.by !== "name" || type === null || !isTypePath(type) || !isFilename(name)) return NOT_READY;
     const [root] = this.rootOrder(query.roots);
@@ -91,18 +114,18 @@ export class Selection {
     return answer;
   }
 
-  #typed<R>(query: Query, type: string, accept: Accept<R>): R | null | typeof NOT_READY | typeof CHANGED {
+  #typed<R>(search: Search<R>, type: string): R | null | typeof NOT_READY | typeof CHANGED {
+    const { query } = search;
     const roots = this.rootOrder(query.roots);
-    const state = this.#freshness.now(type, query.by === "name" ? query.key : undefined);
+    const state = this.#freshness.now(type, search.since, query.by === "name" ? query.key : undefined);
     if (state === undefined) return NOT_READY;
     if (state === null) return null;
     this.asked.add(type);
-    return query.by === "name"
-      ? this.#byName(state, query.key, roots, accept)
-      : this.#byId(state, query.key, roots, accept);
+    return query.by === "name" ? this.#byName(search, state, roots) : this.#byId(search, state, roots);
   }
 
-  #byName<R>(state: TypeState, name: string, roots: readonly number[], accept: Accept<R>): R | null | typeof CHANGED {
+  #byName<R>(search: Search<R>, state: TypeState, roots: readonly number[]): R | null | typeof CHANGED {
+    const name = search.query.key;
     const value = this.#store.peekName(name, state.id);
     let broken: PackedCandidate | null = null;
     if (value !== undefined) {
@@ -117,7 +140,7 @@ export class Selection {
             continue;
           }
           const filename = candidate.named ? `${name}.yaml` : candidate.filename;
-          const answer = this.#offer(state, candidate, filename, name, accept);
+          const answer = this.#offer(search, state, candidate, filename, name);
           if (answer === undefined) continue;
           // Only what nothing can precede is certain while some file cannot be read.
           if (root !== roots[0] || !candidate.named) this.#throwUnreadable(state);
@@ -134,12 +157,13 @@ export class Selection {
     return null;
   }
 
-  #byId<R>(state: TypeState, id: string, roots: readonly number[], accept: Accept<R>): R | null | typeof CHANGED {
+  #byId<R>(search: Search<R>, state: TypeState, roots: readonly number[]): R | null | typeof CHANGED {
+    const id = search.query.key;
     const places = this.#files.identified(state, id);
     for (const root of roots) {
       for (const { root: lies, filename, name } of places) {
         if (lies !== root) continue;
-        const answer = this.#offerPlace(state, root, filename, name, accept);
+        const answer = this.#offerPlace(search, state, root, filename, name);
         if (answer === undefined) continue;
         if (root !== roots[0] || filename !== `${id}.yaml`) this.#throwUnreadable(state);
         return answer;
@@ -149,16 +173,17 @@ export class Selection {
     return null;
   }
 
-  #global<R>(query: Query, accept: Accept<R>): R | null | typeof NOT_READY | typeof CHANGED {
+  #global<R>(search: Search<R>): R | null | typeof NOT_READY | typeof CHANGED {
+    const { query } = search;
     const roots = this.rootOrder(query.roots);
-    if (!this.#freshness.allNow() || this.#store.waiting > 0) return NOT_READY;
+    if (!this.#freshness.allNow(search.since) || this.#store.waiting > 0) return NOT_READY;
     for (const type of this.#tree.types.keys()) this.asked.add(type);
     for (const state of this.#tree.types.values()) this.#throwUnreadable(state);
     const found = this.#ofAllTypes(query);
     for (const root of roots) {
       for (const { state, filename, name, root: lies } of found) {
         if (lies !== root) continue;
-        const answer = this.#offerPlace(state, root, filename, name, accept);
+        const answer = this.#offerPlace(search, state, root, filename, name);
         if (answer !== undefined) return answer;
       }
     }
@@ -182,32 +207,32 @@ export class Selection {
   }
 
   #offerPlace<R>(
+    search: Search<R>,
     state: TypeState,
     root: number,
     filename: string,
     name: string,
-    accept: Accept<R>,
   ): R | undefined | typeof CHANGED {
     const candidate = this.#files.candidateAt(state, root, filename, name);
-    return candidate === null ? CHANGED : this.#offer(state, candidate, filename, name, accept);
+    return candidate === null ? CHANGED : this.#offer(search, state, candidate, filename, name);
   }
 
   /** Checks the file behind a candidate; undefined when it is not accepted. */
   #offer<R>(
+    search: Search<R>,
     state: TypeState,
     candidate: PackedCandidate,
     filename: string,
     name: string,
-    accept: Accept<R>,
   ): R | undefined | typeof CHANGED {
     const path = this.#files.pathOf(state, candidate.root, filename);
-    const trusted = !candidate.racy || this.#justRead.has(path);
+    const trusted = !candidate.racy || search.hasRead(path);
     if (!trusted || !this.#files.isUnchanged(path, candidate)) {
-      if (candidate.racy) this.#justRead.add(path);
+      if (candidate.racy) search.reads(path);
       this.#freshness.mark(state, candidate.root, filename);
       return CHANGED;
     }
-    return accept(this.#files.handOut(state, candidate, filename, path, name));
+    return search.accept(this.#files.handOut(state, candidate, filename, path, name));
   }
 
   #throwUnreadable(state: TypeState): void {

@@ -1,7 +1,7 @@
 /** What can be told by looking at stamps: of links always, of everything where the kernel does not tell. */
 import { readStamp, STAMP_BYTES, sameStamp } from "../scan/stamp.ts";
 import { fileKey, relativePath } from "./keys.ts";
-import { FILE_STAMP_AT } from "./records.ts";
+import { FILE_STAMP_AT, isRacyFile } from "./records.ts";
 import type { DefinitionStore } from "./store.ts";
 import type { TypeState } from "./type-state.ts";
 import type { TypeTree } from "./type-tree.ts";
@@ -27,11 +27,12 @@ export class StampChecks {
 
   /**
    * Whether the stamps of the type's directories, and of those above, are the ones that they were listed with: then no
-   * file has come, gone or been renamed. Where they are not, a sweep is called for.
+   * file has come, gone or been renamed. Where they are not, a sweep is called for. One that began after the observation
+   * `since` needs no proof.
    */
-  checkDirectories(leaf: TypeState): boolean {
+  checkDirectories(leaf: TypeState, since: number): boolean {
     for (let state: TypeState | null = leaf; state !== null; state = state.parent) {
-      if (state.boundedBecause !== null && !this.#hold(state)) return false;
+      if (state.boundedBecause !== null && state.sweptAt <= since && !this.#hold(state)) return false;
     }
     return true;
   }
@@ -60,14 +61,15 @@ export class StampChecks {
     }
   }
 
-  /** Whether the file's stamp is the one that it was read with. */
+  /** Whether the file's stamp is the one that it was read with, and proves something. */
   #isAsStored(state: TypeState, root: number, filename: string, follow: boolean): boolean {
     const path = `${this.#tree.dirOf(state, root)}/${filename}`;
     let kind = readStamp(path, follow, this.#scratch, 0);
     // A link that leads nowhere is kept by its own stamp.
     if (kind === "absent" && follow) kind = readStamp(path, false, this.#scratch, 0);
     const stored = this.#store.files.peek(fileKey(root, relativePath(state.type, filename)));
-    if (stored === undefined) return kind === "absent";
-    return kind !== "absent" && sameStamp(stored, FILE_STAMP_AT, this.#scratch, 0);
+    // A link to a directory is none of ours.
+    if (stored === undefined) return kind === "absent" || kind === "directory";
+    return kind !== "absent" && !isRacyFile(stored) && sameStamp(stored, FILE_STAMP_AT, this.#scratch, 0);
   }
 }

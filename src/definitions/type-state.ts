@@ -30,6 +30,10 @@ export class TypeState {
   readonly unreadable = new Map<string, { root: number; filename: string; error: DefinitionReadError }>();
   /** Listed and stat-swept in this process, and nothing has happened since that calls for it again. */
   swept = false;
+  /** The observation with which the last sweep began. */
+  sweptAt = 0;
+  /** The observation with which links, and files that could not be read, were last looked at. */
+  checkedAt = 0;
   /** Rises whenever something calls for a sweep, so that one under way knows that it came too early. */
   generation = 0;
   /** Why the kernel cannot be asked about it; null while it can. */

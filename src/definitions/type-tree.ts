@@ -290,13 +290,15 @@ export class TypeTree {
   }
 
   /** Takes in what a sweep saw. False when something happened meanwhile that calls for another. */
-  finishSweep(state: TypeState, generation: number, result: SweepResult): boolean {
-    if (state.generation !== generation) return false;
+  finishSweep(state: TypeState, sweep: { generation: number; at: number }, result: SweepResult): boolean {
+    if (state.generation !== sweep.generation) return false;
     for (const names of state.symlinks) names.clear();
     for (const { root, filename } of result.symlinks) state.symlinks[root]?.add(filename);
     for (const { root, filename } of result.deferred) state.deferred[root]?.add(filename);
     for (const [root, listed] of result.dirs.entries()) this.#takeListing(state, root, listed);
     state.swept = true;
+    state.sweptAt = sweep.at;
+    state.checkedAt = sweep.at;
     return true;
   }
 
