@@ -1,7 +1,7 @@
 /** One scan under way: which tasks there are, who does them, and how far they may run ahead of the caller. */
 import { realpathSync } from "node:fs";
 import pLimit, { type LimitFunction } from "p-limit";
-import { type Deferred, deferred, delay } from "../abort.ts";
+import { abortable, type Deferred, deferred, delay } from "../abort.ts";
 import { DefinitionReadError } from "../errors.ts";
 import { type Operation, operation } from "../telemetry/index.ts";
 import type { ExamineOptions } from "./examine.ts";
@@ -173,7 +173,7 @@ export class ScanRun {
       const reader = job.parsing ? this.#inline : this.#reader;
       try {
         if (!job.parsing) return await reader.run(job.task);
-        if (this.#options.parse === undefined) await loadParser();
+        if (this.#options.parse === undefined) await abortable(loadParser(), this.#ending.signal);
         return await this.#inline.run(job.task, false);
       } catch (error) {
         if (error instanceof ReaderStoppedError && this.#ended === null && reader !== this.#inline) {
@@ -216,8 +216,8 @@ export class ScanRun {
 
   #acceptBatch({ task, type }: Job, batch: Batch): void {
     const deferred = unpack(task, type, batch, this.#options, this.results, this.progress);
-    if (deferred.length > 0)
-      this.#add({ task: { dir: task.dir, names: deferred.join("/"), regular: false }, type, parsing: true });
+    if (deferred.length === 0) return;
+    this.#add({ task: { dir: task.dir, names: deferred.join("/"), regular: false }, type, parsing: true });
   }
 
   // ── back-pressure ─────────────────────────────────────────────────────────────────────────────────────────────
