@@ -97,7 +97,7 @@ export class Listing {
   async *#list(roots: readonly number[], o: ListOptions): AsyncIterableIterator<ListedFile> {
     this.#check(o);
     if (o.type !== undefined && !isTypePath(o.type)) return;
-    await this.#ready(o.type ?? null, o);
+    await this.#ready(o.type ?? null, roots, o);
     const prefix = o.type === undefined || o.type === "" ? "" : `${o.type}/`;
     for (const root of this.#inPathOrder(roots)) {
       const dir = this.#files.roots[root]?.dir ?? "";
@@ -129,7 +129,7 @@ export class Listing {
   }
 
   /** Waits until the type (null: all) can be answered for and everything known is committed. */
-  async #ready(type: string | null, o: AbortOptions): Promise<void> {
+  async #ready(type: string | null, roots: readonly number[], o: AbortOptions): Promise<void> {
     for (let since = 0; ; ) {
       const observation = this.#freshness.observe();
       since ||= observation;
@@ -141,7 +141,7 @@ export class Listing {
     }
     for (const state of this.#tree.types.values()) {
       if (type !== null && state.type !== type) continue;
-      for (const { error } of state.unreadable.values()) throw error;
+      for (const { root, error } of state.unreadable.values()) if (roots.includes(root)) throw error;
     }
   }
 }

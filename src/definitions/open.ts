@@ -133,7 +133,9 @@ function assemble(
   const stopObserving = observeIndex(index);
   const unseen = options.watch === false ? [] : roots.filter((root) => queue === null || root.unwatchable !== null);
   const dirs = unseen.map(({ dir }) => dir);
-  const hints = dirs.length === 0 ? null : platform.openHints(dirs, (path) => index.noteWritten([path]));
+  // The answers do not rest on hints: without them, too, the background sweep comes.
+  const hints =
+    dirs.length === 0 ? null : platform.openHints(dirs, (path) => index.noteWritten([path])).catch(() => null);
   return index;
 }
 

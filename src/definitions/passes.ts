@@ -85,7 +85,8 @@ export class Passes {
     const telemetry = observeSweep(state.type, () => this.#isKnown(state));
     try {
       const result = await this.#sweepOnce(state);
-      if (telemetry !== null) sweepEnded(telemetry, result);
+      if (telemetry !== null && result !== null) sweepEnded(telemetry, result);
+      else telemetry?.end();
     } catch (error) {
       telemetry?.fail(error);
       throw error;
@@ -99,11 +100,13 @@ export class Passes {
     );
   }
 
-  async #sweepOnce(state: TypeState): Promise<SweepResult> {
+  /** Null when what lies above has to be looked through first, to know where the type lies. */
+  async #sweepOnce(state: TypeState): Promise<SweepResult | null> {
     const started = performance.now();
     const engine = await this.#engine();
     await this.#commits.flush();
     const sweep = { at: this.#observe(), generation: state.generation };
+    if (!isReached(state)) return null;
     const target = this.#tree.prepareSweep(state);
     const result = await engine.sweep(target, {
       signal: this.#signal,
@@ -128,14 +131,15 @@ export class Passes {
     return result;
   }
 
-  /** A root may have become a link, or another directory, while it was first looked at. */
+  /** A root may have become a link, or another directory, while it was looked at, or have been away just then. */
   #confirmRoots(state: TypeState): void {
     if (state.parent !== null) return;
     for (const root of this.#tree.roots) {
       const { realDir } = root;
       if (!root.present) continue;
       root.adopt();
-      if (root.realDir !== realDir || !root.present) this.#tree.loseRoot(root.index);
+      const listed = state.dirs[root.index] !== null;
+      if (root.realDir !== realDir || root.present !== listed) this.#tree.loseRoot(root.index);
     }
   }
 
@@ -214,4 +218,10 @@ export class Passes {
       state.counts[root] = (state.counts[root] ?? 0) + change;
     });
   }
+}
+
+/** Whether the listings of all directories above are known to hold: else the type would be taken for gone. */
+function isReached(state: TypeState): boolean {
+  for (let above = state.parent; above !== null; above = above.parent) if (!above.swept) return false;
+  return true;
 }

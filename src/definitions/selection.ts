@@ -143,12 +143,12 @@ export class Selection {
           const answer = this.#offer(search, state, candidate, filename, name);
           if (answer === undefined) continue;
           // Only what nothing can precede is certain while some file cannot be read.
-          if (root !== roots[0] || !candidate.named) this.#throwUnreadable(state);
+          if (root !== roots[0] || !candidate.named) this.#throwUnreadable(state, roots);
           return answer;
         }
       }
     }
-    this.#throwUnreadable(state);
+    this.#throwUnreadable(state, roots);
     if (broken !== null) return this.#throwProblem(state, broken.root, broken.filename);
     for (const root of roots) {
       const problem = this.#rejections.at(this.#files.pathOf(state, root, `${name}.yaml`));
@@ -165,11 +165,11 @@ export class Selection {
         if (lies !== root) continue;
         const answer = this.#offerPlace(search, state, root, filename, name);
         if (answer === undefined) continue;
-        if (root !== roots[0] || filename !== `${id}.yaml`) this.#throwUnreadable(state);
+        if (root !== roots[0] || filename !== `${id}.yaml`) this.#throwUnreadable(state, roots);
         return answer;
       }
     }
-    this.#throwUnreadable(state);
+    this.#throwUnreadable(state, roots);
     return null;
   }
 
@@ -178,7 +178,7 @@ export class Selection {
     const roots = this.rootOrder(query.roots);
     if (!this.#freshness.allNow(search.since) || this.#store.waiting > 0) return NOT_READY;
     for (const type of this.#tree.types.keys()) this.asked.add(type);
-    for (const state of this.#tree.types.values()) this.#throwUnreadable(state);
+    for (const state of this.#tree.types.values()) this.#throwUnreadable(state, roots);
     const found = this.#ofAllTypes(query);
     for (const root of roots) {
       for (const { state, filename, name, root: lies } of found) {
@@ -235,8 +235,8 @@ export class Selection {
     return search.accept(this.#files.handOut(state, candidate, filename, path, name));
   }
 
-  #throwUnreadable(state: TypeState): void {
-    for (const { error } of state.unreadable.values()) throw error;
+  #throwUnreadable(state: TypeState, roots: readonly number[]): void {
+    for (const { root, error } of state.unreadable.values()) if (roots.includes(root)) throw error;
   }
 
   #throwProblem(state: TypeState, root: number, filename: string): typeof CHANGED {

@@ -33,6 +33,10 @@ export const LOCK_DIRECTORY = ".auto-definition-create";
 type Owner = { kind: "type"; state: TypeState; root: number } | { kind: "ancestor"; root: number };
 
 const ENOTDIR = 20;
+const PATH_MAX = 4096;
+
+/** The directory itself is no longer where it was. */
+const GONE = IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT | IN_IGNORED;
 
 export class TypeTree {
   readonly roots: readonly RootState[];
@@ -111,6 +115,13 @@ export class TypeTree {
     return state.parent.dirs[root]?.directories.has(baseOf(state.type)) === true;
   }
 
+  /** A directory may lie deeper than any path leads: it is there when it is listed, and gone when it is looked at. */
+  #isReachable(state: TypeState, root: number, name: string): boolean {
+    const { length } = this.dirOf(state, root);
+    if (3 * (length + 1 + name.length) < PATH_MAX) return true;
+    return Buffer.byteLength(`${this.dirOf(state, root)}/${name}`) < PATH_MAX;
+  }
+
   get watched(): number {
     return this.#owners.size;
   }
@@ -133,15 +144,17 @@ export class TypeTree {
     if (owners === undefined) return;
     if (mask & IN_IGNORED) this.#owners.delete(wd);
     for (const owner of [...owners]) {
-      if (owner.kind === "ancestor") this.loseRoot(owner.root);
-      else if (name === "") this.#onOwnEvent(owner.state, owner.root, mask);
+      if (owner.kind === "ancestor") {
+        // The same directory may also be a type's, which is told of its files.
+        if (mask & GONE) this.loseRoot(owner.root);
+      } else if (name === "") this.#onOwnEvent(owner.state, owner.root, mask);
       else if (mask & IN_ISDIR) this.#onDirectory(owner.state, owner.root, mask, name);
       else if (name.endsWith(".yaml")) this.#onFile(owner.state, owner.root, name);
     }
   };
 
   #onOwnEvent(state: TypeState, root: number, mask: number): void {
-    if (mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT | IN_IGNORED)) {
+    if (mask & GONE) {
       if (state.parent === null) this.loseRoot(root);
       else {
         this.#lose(state, root);
@@ -154,6 +167,7 @@ export class TypeTree {
   #onDirectory(state: TypeState, root: number, mask: number, name: string): void {
     const dir = state.dirs[root];
     if (dir === null || dir === undefined || (state.parent === null && name === LOCK_DIRECTORY)) return;
+    if (!this.#isReachable(state, root, name)) return;
     const came = (mask & (IN_CREATE | IN_MOVED_TO)) !== 0;
     if (!came && (mask & (IN_DELETE | IN_MOVED_FROM)) === 0) return;
     if (came) dir.directories.add(name);
@@ -312,10 +326,14 @@ export class TypeTree {
     }
     dir.stamp = listed.stamp;
     dir.racy = listed.racy;
-    dir.directories = new Set(listed.directories);
+    dir.directories = new Set(listed.directories.filter((name) => this.#isReachable(state, root, name)));
     if (state.parent === null) dir.directories.delete(LOCK_DIRECTORY);
     state.counts[root] = listed.count;
-    for (const name of dir.directories) this.ensure(join(state.type, name));
+    for (const name of dir.directories) {
+      const child = this.ensure(join(state.type, name));
+      // It was looked for while it was away.
+      if (child.swept && child.dirs[root] === null) child.invalidate();
+    }
     for (const [name, child] of state.children) {
       if (dir.directories.has(name) || child.dirs[root] === null) continue;
       this.#lose(child, root);

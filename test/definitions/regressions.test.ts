@@ -1,10 +1,12 @@
 /** What once went wrong, each in its smallest form. */
-import { chmodSync, chownSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, chownSync, mkdirSync, renameSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { openDefinitionIndex } from "../../src/definitions/index.ts";
 import type { DefinitionIndexOptions } from "../../src/definitions/model.ts";
+import { openIndexOn, THIS_PLATFORM } from "../../src/definitions/open.ts";
 import { simulateGranularity } from "../../src/scan/stamp.ts";
+import { type KernelQueue, openKernelQueue } from "../../src/watch/kernel-queue.ts";
 import { isDeno, runChild, tempDir } from "../support/spawn.ts";
 
 interface Place {
@@ -64,7 +66,14 @@ describe("a lookup settles, however much there is of what no event tells of", ()
     p.write("models/u/x.yaml", "x");
     chownSync(p.base, 65534, 65534);
     const answers = await runChild(new URL("./unreadable.child.ts", import.meta.url), [p.base]);
-    expect(answers).toEqual(["t none: EACCES", "u x: found", "u none: not found", "* x: EACCES"]);
+    expect(answers).toEqual([
+      "t none: EACCES",
+      "u x: found",
+      "u none: not found",
+      "* x: EACCES",
+      "t none in auto: not found",
+      "* x in auto: not found",
+    ]);
   });
 
   for (const watch of [true, false]) {
@@ -122,4 +131,80 @@ test("bounded, a racy file is never taken for what it was when it is asked for b
     simulateGranularity(null);
     delete process.env["TUSSOCK_NO_WORKERS"];
   }
+});
+
+describe("a root that is exchanged for another", () => {
+  function exchange(p: Place): void {
+    renameSync(p.at("models"), p.at("aside"));
+    renameSync(p.at("spare"), p.at("models"));
+  }
+
+  function threeTrees(): Place {
+    const p = place();
+    p.write("models/t/a.yaml", "a");
+    p.write("auto/t/b.yaml", "b");
+    p.write("spare/t/c.yaml", "c");
+    return p;
+  }
+
+  test("while a sweep of one of its types waits for its turn", async () => {
+    const p = threeTrees();
+    await using index = await openDefinitionIndex(p.options);
+    expect(await index.findByName("t", "none")).toBeNull();
+    chmodSync(p.at("models/t"), 0o700);
+    const asked = index.findByName("t", "none");
+    exchange(p);
+    expect(await asked).toBeNull();
+    expect((await index.findById("t", "id-of-c"))?.path).toBe(p.at("models/t/c.yaml"));
+    expect(await index.findById("t", "id-of-a")).toBeNull();
+  });
+
+  test("while it is listed, and is away just then", async () => {
+    process.env["TUSSOCK_NO_WORKERS"] = "1";
+    try {
+      const p = threeTrees();
+      let once = true;
+      const openQueue = (): KernelQueue | null => {
+        const queue = openKernelQueue();
+        if (queue === null) return null;
+        const watch: KernelQueue["watch"] = (dir, mask) => {
+          const watched = queue.watch(dir, mask);
+          if (dir === p.at("models") && once) {
+            once = false;
+            renameSync(p.at("models"), p.at("aside"));
+            // After the listing, which follows in this very turn.
+            queueMicrotask(() => renameSync(p.at("spare"), p.at("models")));
+          }
+          return watched;
+        };
+        return { watch, unwatch: (wd) => queue.unwatch(wd), drain: (h) => queue.drain(h), close: () => queue.close() };
+      };
+      await using index = await openIndexOn(p.options, { ...THIS_PLATFORM, openQueue });
+      expect((await index.findById("t", "id-of-b"))?.path).toBe(p.at("auto/t/b.yaml"));
+      expect((await index.findById("t", "id-of-c"))?.path).toBe(p.at("models/t/c.yaml"));
+      expect(await index.findById("t", "id-of-a")).toBeNull();
+    } finally {
+      delete process.env["TUSSOCK_NO_WORKERS"];
+    }
+  });
+});
+
+test.skipIf(isDeno)("directories deeper than any path leads keep nobody waiting", async () => {
+  const p = place();
+  p.write("models/t/a.yaml", "a");
+  const name = "d".repeat(250);
+  // No path leads there: one step after the other.
+  await runChild(new URL("./deep.child.ts", import.meta.url), [p.at("models"), name, "20"]);
+  await using index = await openDefinitionIndex(p.options);
+  expect((await index.findByNameGlobal("deep3"))?.path).toBe(p.at(`models/${`${name}/`.repeat(4)}x.yaml`));
+  expect(await index.findByNameGlobal("deep19")).toBeNull();
+});
+
+test("hints that are not to be had are done without", async () => {
+  const p = place();
+  p.write("models/t/a.yaml", "a");
+  const openHints = (): Promise<never> => Promise.reject(new Error("there is no such module"));
+  await using index = await openIndexOn(p.options, { openQueue: () => null, openHints });
+  expect(await index.findByName("t", "none")).toBeNull();
+  expect((await index.findById("t", "id-of-a"))?.path).toBe(p.at("models/t/a.yaml"));
 });
