@@ -28,8 +28,16 @@ function hold(spare: number): () => void {
 
 /** Threads that a worker has. Deno's own come and go. */
 function threads(): number {
-  const names = readdirSync("/proc/self/task").map((id) => readFileSync(`/proc/self/task/${id}/comm`, "utf8"));
-  return isDeno ? names.filter((name) => name.startsWith("worker-")).length : names.length;
+  const ids = readdirSync("/proc/self/task");
+  return isDeno ? ids.filter((id) => nameOf(id).startsWith("worker-")).length : ids.length;
+}
+
+function nameOf(thread: string): string {
+  try {
+    return readFileSync(`/proc/self/task/${thread}/comm`, "utf8");
+  } catch {
+    return "gone";
+  }
 }
 
 /** Threads beyond those at `start`, once they have had the time to go. */

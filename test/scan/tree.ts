@@ -8,7 +8,7 @@ export function definition(name: string, type = "swamp/worker"): string {
 }
 
 /** So many that workers take over. */
-export const MANY = 6_000;
+export const MANY = 5_100;
 
 /** Writes `count` definitions named `{prefix}-{i}` to `dir`, and returns their paths. */
 export function writeDefinitions(dir: string, count: number, prefix = "fleet"): string[] {
