@@ -185,7 +185,9 @@ export function checkWork(project: string): string[] {
 /** The native-free subpaths, bundled into one file and run on Deno with nothing beside it. */
 export function checkBundle(project: string, alone: string): string[] {
   mkdirSync(alone, { recursive: true });
-  copyFileSync(join(import.meta.dirname, "use-bundle.ts"), join(project, "use-bundle.ts"));
+  const program = readFileSync(join(import.meta.dirname, "use-bundle.ts"), "utf8");
+  const asUser = program.replaceAll(/"\.\.\/src\/(\w+)\/index\.ts"/g, '"tussock/$1"');
+  writeFileSync(join(project, "use-bundle.ts"), asUser);
   const bundle = join(alone, "bundle.js");
   const run = (...args: string[]) => spawnSync(process.execPath, [deno, ...args], { cwd: project, encoding: "utf8" });
   const bundled = run("bundle", "--quiet", "--node-modules-dir=manual", "use-bundle.ts", "-o", bundle);

@@ -1,13 +1,13 @@
 /**
  * What an author of an extension bundles into one file, for Deno: run where no package and no worker program lies beside it.
- * Prints what is not as it should be.
+ * Prints what is not as it should be. (Where it is bundled, its imports are from `tussock/…`; as it lies here, it needs no build.)
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { currentProcessIdentity, livenessOf } from "tussock/liveness";
-import { scan } from "tussock/scan";
-import { createTransitionQueue } from "tussock/transitions";
+import { currentProcessIdentity, livenessOf } from "../src/liveness/index.ts";
+import { scan } from "../src/scan/index.ts";
+import { createTransitionQueue } from "../src/transitions/index.ts";
 
 /** More than a scan reads without asking for workers. */
 const FILES = 6_000;
