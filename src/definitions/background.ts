@@ -54,7 +54,7 @@ export class BackgroundSweep {
     try {
       this.#beforeEach();
       if (this.#freshness.observations > this.#lookupsAtLastSweep) this.#callForBoundedTypes();
-      await this.#freshness.wait(null, this.#freshness.observe(), {});
+      await this.#freshness.bringAll();
       this.#lookupsAtLastSweep = this.#freshness.observations;
     } catch {
       return;

@@ -3,6 +3,7 @@
  * a type can be answered for at this moment. One pass serves all who wait for it.
  */
 import { type AbortOptions, abortable } from "../abort.ts";
+import { DefinitionReadError } from "../errors.ts";
 import type { ExamineOptions } from "../scan/examine.ts";
 import { Commits } from "./commits.ts";
 import type { IndexEngine } from "./engine.ts";
@@ -129,6 +130,21 @@ export class Freshness {
       for (const known of this.#tree.types.keys()) await this.#waitFor(known, since, o);
       this.observe();
     } while (!this.allNow(since));
+  }
+
+  /**
+   * Brings every type as far as it can be brought: one that cannot be read keeps no other from its turn.
+   * @throws what ends it for all: the index is closed, or its cache is unavailable
+   */
+  async bringAll(): Promise<void> {
+    const since = this.observe();
+    for (const type of this.#tree.types.keys()) {
+      try {
+        await this.#waitFor(type, since, {});
+      } catch (error) {
+        if (!(error instanceof DefinitionReadError)) throw error;
+      }
+    }
   }
 
   async #waitFor(type: string, since: number, o: AbortOptions): Promise<void> {

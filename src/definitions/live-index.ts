@@ -3,6 +3,7 @@ import type { AbortOptions } from "../abort.ts";
 import {
   ClosedError,
   type DefinitionProblem,
+  DefinitionReadError,
   IndexUnavailableError,
   InvalidArgumentError,
   TussockError,
@@ -238,7 +239,7 @@ export class LiveIndex implements DefinitionIndex, IndexInternals {
 
   stats(): DefinitionIndexStats {
     const { tree, freshness, slot, fileSize } = this.#parts;
-    if (this.#closing === null) freshness.observe();
+    if (this.#closing === null) observeQuietly(freshness);
     const lookups = { ...this.#selection.counts };
     return statsOf(tree, freshness, this.#selection.asked, { slot, fileSize: fileSize(), lookups });
   }
@@ -260,6 +261,15 @@ export class LiveIndex implements DefinitionIndex, IndexInternals {
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
+  }
+}
+
+/** A root that cannot be looked at is told of by the lookups; the figures are there all the same. */
+function observeQuietly(freshness: Freshness): void {
+  try {
+    freshness.observe();
+  } catch (error) {
+    if (!(error instanceof DefinitionReadError)) throw error;
   }
 }
 

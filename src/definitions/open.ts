@@ -6,6 +6,7 @@ import { fileSystemOf } from "../ffi/file-system.ts";
 import { openOwnedEnvironment } from "../lmdb/environment.ts";
 import type { ExamineOptions } from "../scan/examine.ts";
 import { DEFAULT_KEYS } from "../scan/model.ts";
+import { readStamp, STAMP_BYTES } from "../scan/stamp.ts";
 import { type ChangeHints, openChangeHints } from "../watch/hints.ts";
 import { type KernelQueue, openKernelQueue } from "../watch/kernel-queue.ts";
 import { BackgroundSweep } from "./background.ts";
@@ -213,8 +214,8 @@ function checkRoots(roots: readonly DefinitionRoot[]): DefinitionRoot[] {
   const checked = roots.map(({ name, dir }) => {
     if (typeof name !== "string" || name === "") throw new InvalidArgumentError("roots[].name", name, "a name");
     const path = checkPath(`the root "${name}"`, dir);
-    const kind = statSync(path, { throwIfNoEntry: false });
-    if (kind !== undefined && !kind.isDirectory()) throw new DefinitionReadError(path, "ENOTDIR");
+    const kind = readStamp(path, true, new Uint8Array(STAMP_BYTES), 0);
+    if (kind !== "directory" && kind !== "absent") throw new DefinitionReadError(path, "ENOTDIR");
     return { name, dir: path };
   });
   for (const a of checked) {

@@ -6,7 +6,7 @@ import type { ExamineOptions } from "../scan/examine.ts";
 import type { AppliedPlace, ApplyResult, IndexEngine, SweepCallbacks } from "./engine.ts";
 import type { PendingPut } from "./store.ts";
 import type { SweepResult, SweepTarget } from "./sweep.ts";
-import type { WorkerReply, WorkerRequest } from "./worker-protocol.ts";
+import type { WorkerError, WorkerReply, WorkerRequest } from "./worker-protocol.ts";
 
 interface Waiting {
   resolve(result: unknown): void;
@@ -81,9 +81,8 @@ export class WorkerEngine implements IndexEngine {
     if (this.#waiting.size === 0) this.#worker.unref();
   }
 
-  /** Errors lose their class on the way between threads. */
-  #asOurs(error: unknown): unknown {
-    const { message = String(error), path, errno, code } = (error ?? {}) as Record<string, string | undefined>;
+  #asOurs(error: WorkerError): unknown {
+    const { message, path, errno, code } = error;
     if (path !== undefined && errno !== undefined) return new DefinitionReadError(path, errno, { cause: error });
     if (code === "ENOSPC" || /MDB_MAP_FULL|No space left/.test(message))
       return new StorageFullError(this.#path, { cause: error });

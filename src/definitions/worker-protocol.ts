@@ -18,8 +18,17 @@ export type WorkerRequest =
   | { id: number; kind: "close" }
   | { id: number; kind: "abort" };
 
+/** What of an error is left between threads: its class and its fields are not. */
+export interface WorkerError {
+  message: string;
+  /** Of a DefinitionReadError. */
+  path?: string | undefined;
+  errno?: string | undefined;
+  code?: string | undefined;
+}
+
 /** `id` 0: ready. */
 export type WorkerReply =
   | { id: number; result: unknown }
-  | { id: number; error: unknown }
+  | { id: number; error: WorkerError }
   | { id: number; progress: { files: number; read: number } };

@@ -5,7 +5,7 @@ import { applyFiles } from "./apply.ts";
 import { SliceBreather } from "./inline-engine.ts";
 import { DefinitionStore } from "./store.ts";
 import { sweepType } from "./sweep.ts";
-import type { WorkerData, WorkerReply, WorkerRequest } from "./worker-protocol.ts";
+import type { WorkerData, WorkerError, WorkerReply, WorkerRequest } from "./worker-protocol.ts";
 
 /** Commits of others wait at most this long behind a sweep. */
 const SLICE_MS = 10;
@@ -29,7 +29,7 @@ async function serve(port: NonNullable<typeof parentPort>, { path, examine }: Wo
     answer(request, abort.signal)
       .then(
         (result) => reply({ id: request.id, result }),
-        (error: unknown) => reply({ id: request.id, error }),
+        (error: unknown) => reply({ id: request.id, error: plain(error) }),
       )
       .finally(() => running.delete(request.id));
   });
@@ -49,4 +49,10 @@ async function serve(port: NonNullable<typeof parentPort>, { path, examine }: Wo
         return applyFiles(store, request.places, examine, breather, { signal, onFiles });
     }
   }
+}
+
+function plain(error: unknown): WorkerError {
+  const { message = String(error), path, errno, code } = (error ?? {}) as Record<keyof WorkerError, unknown>;
+  const text = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);
+  return { message: String(message), path: text(path), errno: text(errno), code: text(code) };
 }

@@ -35,6 +35,15 @@ function place(): Place {
   };
 }
 
+/** Without the rights of root; `type name root` each, `*` for all types. */
+function askUnprivileged(p: Place, ...questions: string[]): Promise<string[]> {
+  p.write("models/z/z.yaml", "z");
+  chownSync(p.base, 65534, 65534);
+  return runChild(new URL("./unreadable.child.ts", import.meta.url), [p.base, ...questions]);
+}
+
+const isRoot = !isDeno && process.getuid?.() === 0;
+
 /** More than are looked at where a lookup stands. */
 const MANY = 30;
 
@@ -57,22 +66,22 @@ describe("a lookup settles, however much there is of what no event tells of", ()
     expect((await index.findById("t", "id-of-a"))?.path).toBe(p.at("models/t/a.yaml"));
   });
 
-  test.skipIf(isDeno || process.getuid?.() !== 0)("files that may not be read", async () => {
+  test.skipIf(!isRoot)("files that may not be read", async () => {
     const p = place();
     for (let i = 0; i < MANY; i++) {
       p.write(`models/t/f${i}.yaml`, `f${i}`);
       chmodSync(p.at(`models/t/f${i}.yaml`), 0);
     }
     p.write("models/u/x.yaml", "x");
-    chownSync(p.base, 65534, 65534);
-    const answers = await runChild(new URL("./unreadable.child.ts", import.meta.url), [p.base]);
-    expect(answers).toEqual([
+    expect(await askUnprivileged(p, "t none", "u x", "u none", "* x", "t none auto", "* x auto")).toEqual([
       "t none: EACCES",
       "u x: found",
       "u none: not found",
       "* x: EACCES",
-      "t none in auto: not found",
-      "* x in auto: not found",
+      "t none auto: not found",
+      "* x auto: not found",
+      "in the background: exact",
+      "a root out of reach: opened",
     ]);
   });
 
@@ -207,4 +216,29 @@ test("hints that are not to be had are done without", async () => {
   await using index = await openIndexOn(p.options, { openQueue: () => null, openHints });
   expect(await index.findByName("t", "none")).toBeNull();
   expect((await index.findById("t", "id-of-a"))?.path).toBe(p.at("models/t/a.yaml"));
+});
+
+test.skipIf(!isRoot)(
+  "a directory that may not be read is named as such, and keeps no other type from its turn",
+  async () => {
+    const p = place();
+    p.write("models/t/a.yaml", "a");
+    mkdirSync(p.at("models/shut"), { mode: 0 });
+    expect(await askUnprivileged(p, "shut none", "t none", "* a")).toEqual([
+      "shut none: EACCES",
+      "t none: not found",
+      "* a: EACCES",
+      "in the background: exact",
+      "a root out of reach: EACCES",
+    ]);
+  },
+);
+
+test("a root that has become a file is named by lookups, and the figures are there all the same", async () => {
+  const p = place();
+  p.write("models/t/a.yaml", "a");
+  await using index = await openDefinitionIndex(p.options);
+  writeFileSync(p.at("auto"), "");
+  await expect(index.findByName("t", "a")).rejects.toMatchObject({ errno: "ENOTDIR", path: p.at("auto") });
+  expect(Object.keys(index.stats().roots)).toEqual(["models", "auto"]);
 });
