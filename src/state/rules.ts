@@ -10,7 +10,7 @@ import {
   TransitionError,
 } from "../errors.ts";
 import { allows, DANGLING, isTerminal, type Lifecycle } from "./lifecycle.ts";
-import { checkId, checkInteger, checkText, checkTime, MAX_ORIGIN_BYTES } from "./limits.ts";
+import { checkId, checkInteger, checkText, checkTime, MAX_ORIGIN_BYTES, toJson } from "./limits.ts";
 import type { ImportRecord, NewRecord, Patch, TransitionOptions, UpdateOptions } from "./model.ts";
 import { type StoredRow, toRecord } from "./row.ts";
 
@@ -24,6 +24,8 @@ export interface Next {
   readonly epoch: number;
   readonly origin: string | null;
   readonly data: unknown;
+  /** The data again, as it is stored. */
+  readonly json: string;
 }
 
 /** When a change happens: the caller's clock, and the store's epoch. */
@@ -71,6 +73,7 @@ export class Rules<D, S extends string> {
       epoch,
       origin: null,
       data: input.data,
+      json: toJson(input.data),
     };
   }
 
@@ -93,7 +96,7 @@ export class Rules<D, S extends string> {
     const state = this.checkState(input.state);
     this.#checkRevision(current, revision);
     if (state !== current.state) this.#checkMove(current, state);
-    return { ...this.#entered(current, state, moment), data: input.data };
+    return { ...this.#entered(current, state, moment), data: input.data, json: toJson(input.data) };
   }
 
   updated(current: StoredRow | null, id: string, patch: Patch<D>, o: UpdateOptions<S>): Next {
@@ -101,7 +104,7 @@ export class Rules<D, S extends string> {
     this.#checkFrom(row, o.state);
     this.#checkRevision(row, o.revision);
     const { state, since, createdAt, epoch, origin } = row;
-    return { id, state, since, createdAt, epoch, origin, revision: row.revision + 1, data: patched(row, patch) };
+    return { id, state, since, createdAt, epoch, origin, revision: row.revision + 1, ...patched(row, patch) };
   }
 
   transitioned(current: StoredRow | null, id: string, to: S, o: TransitionOptions<D, S>, moment: Moment): Next {
@@ -110,10 +113,7 @@ export class Rules<D, S extends string> {
     this.#checkFrom(row, o.from);
     this.#checkRevision(row, o.revision);
     this.#checkMove(row, to);
-    return {
-      ...this.#entered(row, to, moment),
-      data: o.patch === undefined ? JSON.parse(row.data) : patched(row, o.patch),
-    };
+    return { ...this.#entered(row, to, moment), ...patched(row, o.patch) };
   }
 
   /** An item of an import in the form of a record. @throws InvalidArgumentError, KeyTooLongError, LifecycleMismatchError */
@@ -129,6 +129,7 @@ export class Rules<D, S extends string> {
       epoch: IMPORTED_EPOCH,
       origin: item.origin === undefined ? null : checkText("origin", item.origin, MAX_ORIGIN_BYTES),
       data: item.data,
+      json: toJson(item.data),
     };
   }
 
@@ -147,7 +148,7 @@ export class Rules<D, S extends string> {
     return isTerminal(this.lifecycle, state) ? 2 : 0;
   }
 
-  #entered(row: StoredRow, state: S, { now, epoch }: Moment): Omit<Next, "data"> {
+  #entered(row: StoredRow, state: S, { now, epoch }: Moment): Omit<Next, "data" | "json"> {
     const { id, createdAt, origin } = row;
     const since = state === row.state ? row.since : now;
     return { id, state, since, createdAt, origin, epoch, revision: row.revision + 1 };
@@ -195,13 +196,18 @@ export class Rules<D, S extends string> {
   }
 }
 
-function patched<D>(row: StoredRow, patch: Patch<D>): unknown {
+function patched<D>(row: StoredRow, patch: Patch<D> | undefined): Pick<Next, "data" | "json"> {
   const data = JSON.parse(row.data) as unknown;
-  if (typeof patch === "function") return patch(data as D);
+  if (patch === undefined) return { data, json: row.data };
+  if (typeof patch === "function") {
+    const whole = patch(data as D);
+    return { data: whole, json: toJson(whole) };
+  }
   if (!isObject(patch)) throw new InvalidArgumentError("patch", patch, "an object or a function");
   if (!isObject(data))
     throw new InvalidArgumentError("patch", patch, "a function, since the record's data is no object");
-  return { ...data, ...patch };
+  const merged = { ...data, ...patch };
+  return { data: merged, json: toJson(merged, patch) };
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

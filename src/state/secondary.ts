@@ -1,8 +1,8 @@
 /** Secondary indexes: named functions from a record to the keys it is found by, and nothing about how entries are kept. */
 import { InvalidArgumentError } from "../errors.ts";
-import { checkKey, checkName, MAX_KEYS, toJson } from "./limits.ts";
+import { checkKey, checkName, MAX_KEYS } from "./limits.ts";
 import type { IndexFunction } from "./model.ts";
-import { checksum, type RowDraft, type StoredRow, toRecord } from "./row.ts";
+import { checksum, type RowDraft, type StoredRow } from "./row.ts";
 import type { Next } from "./rules.ts";
 
 /** Null in place of a function gives the index up: its entries are dropped. */
@@ -39,26 +39,27 @@ export class Keyer<D, S extends string> {
   }
 
   /** The whole row to be stored, with its keys (as far as this process can tell them) and its checksum. */
-  draft(next: Next, registration: Registration): RowDraft {
-    return this.#complete({ ...next, data: toJson(next.data), keys: null }, registration);
+  draft({ data, json, ...rest }: Next, registration: Registration): RowDraft {
+    return this.#complete({ ...rest, data: json, keys: null }, data, registration);
   }
 
   /** The same row with its keys computed anew. */
-  rekeyed(row: StoredRow, registration: Registration): RowDraft {
-    const { rec: _, sum: __, ...rest } = row;
-    return this.#complete(rest, registration);
+  rekeyed({ rec: _, sum: __, ...rest }: StoredRow, registration: Registration): RowDraft {
+    return this.#complete(rest, JSON.parse(rest.data), registration);
   }
 
-  #complete(row: Omit<RowDraft, "sum">, registration: Registration): RowDraft {
-    const keyed = { ...row, keys: this.#keys(row, registration) };
+  #complete(row: Omit<RowDraft, "sum">, data: unknown, registration: Registration): RowDraft {
+    const keyed = { ...row, keys: this.#keys(row, data as D, registration) };
     return { ...keyed, sum: checksum(registration.index, keyed) };
   }
 
-  #keys(row: Omit<RowDraft, "sum">, registration: Registration): string | null {
+  #keys(row: Omit<RowDraft, "sum">, data: D, registration: Registration): string | null {
     if (!this.knowsAll(registration)) return null;
     if (registration.secondary.size === 0) return "[]";
+    const { id, state, since, createdAt, revision, epoch, origin } = row;
     // Functions see the record without its place: a new one has none yet.
-    const record = { ...toRecord<D, S>({ ...row, sum: 0, rec: 0 }), cursor: "" };
+    const rest = { since, createdAt, revision, epoch, data, cursor: "", ...(origin === null ? {} : { origin }) };
+    const record = { id, state: state as S, ...rest };
     const all: (string | number)[] = [];
     for (const [name, number] of registration.secondary) {
       const keys = this.#functions[name]?.(record);

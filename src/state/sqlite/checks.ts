@@ -1,5 +1,5 @@
 /** Checksums of the rows that are not records, and the answer when one does not fit. */
-import { crc32 } from "node:zlib";
+import { crc32 } from "../../digest.ts";
 import { checksum, type StoredRow } from "../row.ts";
 import { MIGRATIONS } from "./schema.ts";
 

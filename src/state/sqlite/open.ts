@@ -1,5 +1,4 @@
 /** Creating and opening `state.db`: whole or not at all, never over something that was there. */
-import { randomUUID } from "node:crypto";
 import { closeSync, fsyncSync, linkSync, openSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { storeSum } from "./checks.ts";
@@ -60,7 +59,7 @@ function exists(path: string): boolean {
 }
 
 function create(dir: string, path: string): void {
-  const draft = `${path}.${randomUUID()}.new`;
+  const draft = `${path}.${crypto.randomUUID()}.new`;
   try {
     const database = openDatabase(draft);
     try {

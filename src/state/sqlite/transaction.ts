@@ -111,16 +111,14 @@ export class Transaction {
       if (to !== null) this.#enlist(to, description.listing, "");
     }
     if (!moved && from?.keys === to?.keys) return;
-    if (from !== null) {
-      const keys = keysOf(from);
-      for (let at = 0; at < keys.length; at += 2) {
-        // An index that was given up has no entries any more.
-        if (isStored(description, keys[at])) this.#unlist(from, keys[at] as number, keys[at + 1] as string);
-      }
+    const before = from === null ? [] : keysOf(from);
+    const after = to === null ? [] : from?.keys === to.keys ? before : keysOf(to);
+    for (let at = 0; from !== null && at < before.length; at += 2) {
+      // An index that was given up has no entries any more.
+      if (isStored(description, before[at])) this.#unlist(from, before[at] as number, before[at + 1] as string);
     }
-    if (to !== null) {
-      const keys = keysOf(to);
-      for (let at = 0; at < keys.length; at += 2) this.#enlist(to, keys[at] as number, keys[at + 1] as string);
+    for (let at = 0; to !== null && at < after.length; at += 2) {
+      this.#enlist(to, after[at] as number, after[at + 1] as string);
     }
   }
 
