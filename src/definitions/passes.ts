@@ -66,6 +66,7 @@ export class Passes {
     const pass = state.swept && hasChanges ? this.#applyElsewhere(state) : this.#sweep(state);
     const busy = pass.finally(() => {
       state.busy = null;
+      state.meanwhile = null;
       this.#running.delete(busy);
     });
     busy.catch(() => {});

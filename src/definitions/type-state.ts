@@ -38,6 +38,8 @@ export class TypeState {
   generation = 0;
   /** Why the kernel cannot be asked about it; null while it can. */
   boundedBecause: string | null = null;
+  /** Directories that came or went, in order, since the sweep under way began: its listing may be older or newer. */
+  meanwhile: { root: number; name: string; came: boolean }[] | null = null;
   /** A sweep or a large pass under way: the type's records are nobody else's to write. */
   busy: Promise<void> | null = null;
 

@@ -172,8 +172,7 @@ export class TypeTree {
     if (!came && (mask & (IN_DELETE | IN_MOVED_FROM)) === 0) return;
     if (came) dir.directories.add(name);
     else dir.directories.delete(name);
-    // A listing under way may have seen it otherwise.
-    if (state.busy !== null) state.invalidate();
+    state.meanwhile?.push({ root, name, came });
     const child = came ? this.ensure(join(state.type, name)) : state.children.get(name);
     if (child === undefined) return;
     this.#lose(child, root);
@@ -284,6 +283,7 @@ export class TypeTree {
     state.boundedBecause = bounded;
     for (const names of [...state.pending, ...state.deferred]) names.clear();
     state.unreadable.clear();
+    state.meanwhile = [];
     return { type: state.type, typeId: state.id, dirs };
   }
 
@@ -327,6 +327,11 @@ export class TypeTree {
     dir.stamp = listed.stamp;
     dir.racy = listed.racy;
     dir.directories = new Set(listed.directories.filter((name) => this.#isReachable(state, root, name)));
+    for (const { root: lies, name, came } of state.meanwhile ?? []) {
+      if (lies !== root) continue;
+      if (came) dir.directories.add(name);
+      else dir.directories.delete(name);
+    }
     if (state.parent === null) dir.directories.delete(LOCK_DIRECTORY);
     state.counts[root] = listed.count;
     for (const name of dir.directories) {

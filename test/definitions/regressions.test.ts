@@ -1,5 +1,5 @@
 /** What once went wrong, each in its smallest form. */
-import { chmodSync, chownSync, mkdirSync, renameSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, chownSync, mkdirSync, renameSync, rmdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
 import { openDefinitionIndex } from "../../src/definitions/index.ts";
@@ -241,4 +241,40 @@ test("a root that has become a file is named by lookups, and the figures are the
   writeFileSync(p.at("auto"), "");
   await expect(index.findByName("t", "a")).rejects.toMatchObject({ errno: "ENOTDIR", path: p.at("auto") });
   expect(Object.keys(index.stats().roots)).toEqual(["models", "auto"]);
+});
+
+test("directories that come and go beside a sweep do not call for another", async () => {
+  process.env["TUSSOCK_NO_WORKERS"] = "1";
+  try {
+    const p = place();
+    for (let i = 0; i < 2000; i++) p.write(`models/t/f${i}.yaml`, `f${i}`);
+    mkdirSync(p.at("models/u"));
+    await using index = await openDefinitionIndex(p.options);
+    let turns = 0;
+    let going = true;
+    const stay = p.at("models/t/stay");
+    const churn = (): void => {
+      // One comes and goes, one goes and comes back, and somebody's look-up hears of it at once.
+      if (turns % 2 === 0) {
+        mkdirSync(p.at("models/t/brief"));
+        rmSync(stay, { recursive: true, force: true });
+      } else {
+        rmdirSync(p.at("models/t/brief"));
+        p.write(`models/t/stay/s${turns}.yaml`, "s");
+      }
+      turns++;
+      void index.findByName("u", "none");
+      if (going) setImmediate(churn);
+    };
+    churn();
+    expect(await index.findByName("t", "none")).toBeNull();
+    expect(turns).toBeGreaterThan(10);
+    going = false;
+    await new Promise((resolve) => setImmediate(resolve));
+    const last = turns % 2 === 0 ? p.at(`models/t/stay/s${turns - 1}.yaml`) : null;
+    expect((await index.findByName("t/stay", "s"))?.path ?? null).toBe(last);
+    expect(await index.findByName("t/brief", "none")).toBeNull();
+  } finally {
+    delete process.env["TUSSOCK_NO_WORKERS"];
+  }
 });
