@@ -13,9 +13,9 @@ import { calibrate, describeMachine, describeVersions } from "./support/machine.
 import { type Options, type Runtime, readOptions, USAGE, UsageError } from "./support/options.ts";
 import { PAGE, type QuestionFile } from "./support/page.ts";
 import { writeReports } from "./support/reports.ts";
-import { type Results, readResults, writeResults } from "./support/results.ts";
+import { RESULTS_DIR, type Results, readResults, writeResults } from "./support/results.ts";
 import type { Answer, Row } from "./support/rows.ts";
-import { amountOf, median, overFloor, rivals, verdict } from "./support/words.ts";
+import { amount, amountOf, median, overFloor, rivals, verdict } from "./support/words.ts";
 
 /** Runs it as the arguments of the process say, and ends the process accordingly. */
 export async function main(runtime: Runtime): Promise<void> {
@@ -29,8 +29,9 @@ export async function main(runtime: Runtime): Promise<void> {
     process.exitCode = await run(options);
   } catch (error) {
     if (!(error instanceof UsageError)) throw error;
-    console.error(`${error.message}\n\n${USAGE}`);
-    process.exitCode = 2;
+    if (error.message !== "") console.error(`${error.message}\n`);
+    console.log(USAGE);
+    process.exitCode = error.message === "" ? 0 : 2;
   }
 }
 
@@ -46,13 +47,14 @@ async function run(options: Options): Promise<number> {
     machine: describeMachine(cacheDir()),
     versions: { ...describeVersions(), ...versionsOf(runtime) },
     calibrations: {},
+    elapsedMs: {},
     rows: [],
     points: [],
     failures: {},
   };
   for (const question of options.questions) {
-    const calibration = calibrate();
-    results.calibrations[question.name] = calibration;
+    results.calibrations[question.name] = calibrate();
+    const start = performance.now();
     try {
       const { rows, points = [] } = await ask(question, options);
       const wanted = rows.filter(({ id }) => options.only?.includes(id) ?? true);
@@ -63,12 +65,14 @@ async function run(options: Options): Promise<number> {
       results.failures[question.name] = String((error as Error).message);
       console.error(`✗ ${question.name}: ${(error as Error).message}`);
     }
+    results.elapsedMs[question.name] = Math.round(performance.now() - start);
   }
   if (options.profile) await spawnFile(runtime, "profile.ts", options, () => {});
-  console.log(`\nwritten: ${writeResults(results)}`);
+  const resultsDir = options.out ?? RESULTS_DIR;
+  console.log(`\nwritten: ${writeResults(results, resultsDir)}`);
   if (results.complete || options.write) {
-    const current = (of: Runtime): Results | null => (of === runtime ? results : readResults(of));
-    for (const file of writeReports(current("node"), current("deno"))) console.log(`written: ${file}`);
+    const current = (of: Runtime): Results | null => (of === runtime ? results : readResults(of, resultsDir));
+    for (const file of writeReports(current("node"), current("deno"), options.out)) console.log(`written: ${file}`);
   }
   return conclude(results, options.check);
 }
@@ -168,15 +172,13 @@ async function spawnFile(
   }
 }
 
+/** The program of a runtime, with its flags: this process's own, or that of its package. */
 export function runtimeCommand(runtime: Runtime): string[] {
-  if (runtime === "node") return [nodePath(), "--expose-gc", "--disable-warning=ExperimentalWarning"];
-  const deno = createRequire(import.meta.url).resolve("deno/bin.cjs");
-  return [nodePath(), deno, "run", "-A", "--quiet", "--v8-flags=--expose-gc"];
-}
-
-/** Also where this process is a Deno. */
-function nodePath(): string {
-  return "Deno" in globalThis ? "node" : process.execPath;
+  const isDeno = "Deno" in globalThis;
+  const node = isDeno ? "node" : process.execPath;
+  if (runtime === "node") return [node, "--expose-gc", "--disable-warning=ExperimentalWarning"];
+  const deno = isDeno ? [process.execPath] : [node, createRequire(import.meta.url).resolve("deno/bin.cjs")];
+  return [...deno, "run", "-A", "--quiet", "--v8-flags=--expose-gc"];
 }
 
 // ── what is said at the end ─────────────────────────────────────────────────────────────────────────────────────
@@ -198,14 +200,21 @@ function floorOf(row: Row): string {
 
 function byCpu({ unit, byCpu: value }: Row["verdicts"][number]): string {
   if (value === null) return "";
-  return unit === "times" ? ` (by CPU time ${value.toFixed(2)}×)` : ` (CPU time ${(value * 1000).toFixed(1)} µs)`;
+  return ` (by CPU time ${amount(value, unit)})`;
+}
+
+/** Row, size and verdict of every goal that was not reached. */
+export function missedGoals(rows: readonly Row[]): [row: string, at: string, verdict: string][] {
+  return rows.flatMap((row) =>
+    row.verdicts
+      .filter(({ reached }) => !reached)
+      .map((each) => [row.id, row.at, verdict(each)] as [string, string, string]),
+  );
 }
 
 /** The exit code. */
 function conclude(results: Results, check: boolean): number {
-  const missed = results.rows.flatMap((row) =>
-    row.verdicts.filter(({ reached }) => !reached).map((each) => [row.id, row.at, verdict(each)]),
-  );
+  const missed = missedGoals(results.rows);
   const verdicts = results.rows.flatMap((row) => row.verdicts);
   console.log(`\n${verdicts.length - missed.length} of ${verdicts.length} goals reached`);
   if (missed.length > 0) console.log(table(["row", "at", "missed"], missed));

@@ -50,7 +50,7 @@ export async function answer(context: Context): Promise<Answer> {
         return async () => void (await map(NOBODY));
       }),
     },
-    { ...context.race("memory"), rounds: Math.max(5, Math.min(context.rounds, 5)) },
+    { ...context.race("memory"), rounds: 5 },
   );
   const notes = [
     `after a cold build ${amount(series.built.median, "bytes")}`,
@@ -95,7 +95,7 @@ async function fileSizes(context: Context, stored: Stored): Promise<string[]> {
   const index = await openReady(context, stored);
   const { fileSize } = index.stats();
   await index.close();
-  const few = await storedDefinitions(context, Math.min(context.n, MOST_REBUILT));
+  const few = await storedDefinitions(context, context.quick ? 1_000 : Math.min(context.n, MOST_REBUILT));
   const indexDir = join(scratch("rebuilds"), "index");
   const { openDefinitionIndex } = await load(context.library, "definitions");
   const sizes: number[] = [];
@@ -119,7 +119,7 @@ async function fileSizes(context: Context, stored: Stored): Promise<string[]> {
 
 /** An hour of a busy server in seconds: files come, change and go, and somebody asks after each. */
 async function churn(context: Context): Promise<string> {
-  const few = await storedDefinitions(context, Math.min(context.n, MOST_REBUILT));
+  const few = await storedDefinitions(context, context.quick ? 1_000 : Math.min(context.n, MOST_REBUILT));
   const index = await openReady(context, few, join(scratch("churn"), "index"));
   const [cycles, files] = context.quick ? [20, 20] : [100, 100];
   const heaps: number[] = [];

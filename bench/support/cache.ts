@@ -25,6 +25,7 @@ export async function generated(name: string, generate: (dir: string) => Promise
   if (existsSync(dir)) return dir;
   const draft = `${dir}.${process.pid}.draft`;
   removeAbandoned(join(dir, ".."));
+  rmSync(draft, { recursive: true, force: true });
   mkdirSync(draft, { recursive: true });
   await generate(draft);
   renameSync(draft, dir);

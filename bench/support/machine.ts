@@ -1,8 +1,8 @@
 /** What it was measured on, and how busy that was. */
 import { execFileSync } from "node:child_process";
-import { readFileSync, realpathSync } from "node:fs";
-import { createRequire } from "node:module";
+import { existsSync, readFileSync, realpathSync } from "node:fs";
 import { arch, availableParallelism, cpus, loadavg, platform, release, totalmem } from "node:os";
+import { join } from "node:path";
 import process from "node:process";
 import { quantile } from "../harness.ts";
 
@@ -41,6 +41,8 @@ function fileSystemOf(dir: string): string {
   }
 }
 
+const REPOSITORY = join(import.meta.dirname, "../..");
+
 export type Versions = Record<string, string>;
 
 export function describeVersions(): Versions {
@@ -49,25 +51,25 @@ export function describeVersions(): Versions {
     const version = process.versions[name];
     if (version !== undefined) versions[name] = version;
   }
-  const require = createRequire(import.meta.url);
   for (const name of ["lmdb", "yaml", "koffi"]) {
-    try {
-      versions[name] = (require(`${name}/package.json`) as { version: string }).version;
-    } catch {
-      // An optional one that is not installed, or one that does not export its manifest.
-    }
+    const manifest = join(REPOSITORY, "node_modules", name, "package.json");
+    if (existsSync(manifest)) versions[name] = versionIn(manifest);
   }
-  versions["tussock"] = (require("../../package.json") as { version: string }).version;
+  versions["tussock"] = versionIn(join(REPOSITORY, "package.json"));
   const commit = commitOf();
   if (commit !== null) versions["commit"] = commit;
   return versions;
 }
 
+function versionIn(manifest: string): string {
+  return (JSON.parse(readFileSync(manifest, "utf8")) as { version: string }).version;
+}
+
 function commitOf(): string | null {
   try {
     const git = (...args: string[]): string =>
-      execFileSync("git", args, { cwd: import.meta.dirname, encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
-    return git("rev-parse", "--short", "HEAD").trim() + (git("status", "--porcelain", "--", "../../src") ? "+" : "");
+      execFileSync("git", args, { cwd: REPOSITORY, encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
+    return git("rev-parse", "--short", "HEAD").trim() + (git("status", "--porcelain", "--", "src") ? "+" : "");
   } catch {
     return null;
   }

@@ -24,6 +24,8 @@ export interface Options {
   write: boolean;
   /** `dist`, `src`, or the directory of another build. */
   library: string;
+  /** Where results and reports go instead of into `bench/`. */
+  out: string | undefined;
 }
 
 export const USAGE = `usage: npm run bench -- [options]
@@ -37,6 +39,7 @@ export const USAGE = `usage: npm run bench -- [options]
   --profile          where a cold build spends its time, by stage
   --library <what>   dist (default, built when it is older than src), src, or a directory that holds another build
   --write            write the tables and charts though not everything was measured
+  --out <directory>  where results and reports go instead of into bench/
   --clean            remove the generated data, and do nothing else
 
 rows: ${Object.keys(PAGE).join(", ")}
@@ -47,6 +50,7 @@ export class UsageError extends Error {}
 /** @throws UsageError */
 export function readOptions(args: readonly string[], runtime: Runtime): Options {
   const { values } = parse(args);
+  if (values.help) throw new UsageError("");
   const { quick = false } = values;
   const only = (values.only ?? []).flatMap((each) => each.split(","));
   const candidates = QUESTIONS.filter(({ deno }) => runtime === "node" || deno);
@@ -68,6 +72,7 @@ export function readOptions(args: readonly string[], runtime: Runtime): Options 
     profile: values.profile ?? false,
     write: values.write ?? false,
     library: values.library ?? "dist",
+    out: values.out,
   };
 }
 
@@ -86,6 +91,8 @@ function parse(args: readonly string[]) {
         profile: { type: "boolean" },
         library: { type: "string" },
         write: { type: "boolean" },
+        out: { type: "string" },
+        help: { type: "boolean" },
       },
     });
   } catch (error) {

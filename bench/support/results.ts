@@ -16,6 +16,8 @@ export interface Results {
   versions: Versions;
   /** Before each file of questions. */
   calibrations: Record<string, Calibration>;
+  /** What each file of questions took. */
+  elapsedMs: Record<string, number>;
   rows: Row[];
   points: Point[];
   /** Files of questions that ended in an error. */
