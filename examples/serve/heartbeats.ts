@@ -2,12 +2,20 @@
 import { setTimeout } from "node:timers/promises";
 import { type ControlPlaneStore, currentProcessIdentity } from "../../src/index.ts";
 
-/** When each connection was last heard of, on a clock that nobody sets. In memory: a heartbeat costs no write. */
+/**
+ * When each connection was last heard of, on a clock that nobody sets. In memory: a heartbeat costs no write. One that has
+ * ended stays for as long as one that is silent.
+ */
 export class Heartbeats {
   readonly #heard = new Map<string, { connection: string; at: number }>();
 
   hear(worker: string, connection: string): void {
     this.#heard.set(worker, { connection, at: performance.now() });
+  }
+
+  /** Whether it is connected, or was a short while ago. */
+  knows(worker: string): boolean {
+    return this.#heard.has(worker);
   }
 
   forget(worker: string, connection: string): void {
@@ -41,7 +49,10 @@ export async function beat(
     const silent = heartbeats.silentFor(MISSED * everyMs);
     await Promise.allSettled([
       controlPlane.put(key, new TextEncoder().encode(beat)),
-      ...silent.map(({ worker, connection }) => end(worker, connection)),
+      ...silent.map(async ({ worker, connection }) => {
+        await end(worker, connection);
+        heartbeats.forget(worker, connection);
+      }),
     ]);
     await setTimeout(everyMs, undefined, { signal }).catch(() => {});
   }

@@ -41,33 +41,35 @@ were enrolled, ${time(retrying.median)} each; together they used ${count(used)} 
 }
 
 export function printSteps(ours: ServerFigures, linear: LinearFigures): void {
-  const all = [...ours.ready, ...linear.ready];
-  const row = (what: string, figure: (row: ReadyRow) => number): string[] => [what, ...all.map(figure).map(time)];
-  const median = (what: string, of: (times: ReadyTimes) => Timings): string[] =>
-    row(what, ({ times }) => of(times).median);
-  const head = (mark: string, { history, workers }: ReadyRow): string => `${mark}${workers} / ${count(history)}`;
   console.log(`
 Ready-steps as in report 3755, of so many workers at once / over so many leases that there ever were; others enrol meanwhile
 
-${table(
-  ["median", ...ours.ready.map((each) => head("", each)), ...linear.ready.map((each) => head("* ", each))],
-  [
-    median("dispatch", ({ dispatch }) => dispatch),
-    median("query", ({ query }) => query),
-    median("write", ({ write }) => write),
-    median("  queue wait", ({ queueWait }) => queueWait),
-    median("  lease bookkeeping", ({ bookkeeping }) => bookkeeping),
-    median("  persistence", ({ persistence }) => persistence),
-    median("  response", ({ response }) => response),
-    median("completion", ({ completion }) => completion),
-    median("the whole step", ({ step }) => step),
-    row("write, p99", ({ times: { write } }) => write.p99),
-    row("completion, p99", ({ times: { completion } }) => completion.p99),
-    row("enrolment beside", ({ beside }) => beside?.median ?? Number.NaN),
-  ],
-)}
+${stepTable("median", ours.ready)}
 
-* in the report's way`);
+${stepTable("report 3755's way", linear.ready)}`);
+}
+
+function stepTable(title: string, rows: readonly ReadyRow[]): string {
+  const row = (what: string, figure: (row: ReadyRow) => number): string[] => [what, ...rows.map(figure).map(time)];
+  const median = (what: string, of: (times: ReadyTimes) => Timings): string[] =>
+    row(what, ({ times }) => of(times).median);
+  return table(
+    [title, ...rows.map(({ history, workers }) => `${workers} / ${count(history)}`)],
+    [
+      median("dispatch", ({ dispatch }) => dispatch),
+      median("query", ({ query }) => query),
+      median("write", ({ write }) => write),
+      median("  queue wait", ({ queueWait }) => queueWait),
+      median("  lease bookkeeping", ({ bookkeeping }) => bookkeeping),
+      median("  persistence", ({ persistence }) => persistence),
+      median("  response", ({ response }) => response),
+      median("completion", ({ completion }) => completion),
+      median("the whole step", ({ step }) => step),
+      row("write, p99", ({ times: { write } }) => write.p99),
+      row("completion, p99", ({ times: { completion } }) => completion.p99),
+      row("enrolment beside", ({ beside }) => beside?.median ?? Number.NaN),
+    ],
+  );
 }
 
 export function printRestart({ restart }: ServerFigures, { boot, ready }: LinearFigures): void {

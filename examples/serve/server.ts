@@ -8,6 +8,7 @@ import {
   announceInstance,
   ClosedError,
   type ControlPlaneStore,
+  createTransitionQueue,
   currentProcessIdentity,
   openControlPlaneStore,
 } from "../../src/index.ts";
@@ -28,6 +29,9 @@ export interface ServerOptions extends AbortOptions {
   heartbeatMs?: number;
 }
 
+/** New workers that enrol at once; more of them would only wait for the same disk. */
+const NEWCOMERS = 16;
+
 /** Ready when it resolves; what earlier boots left behind is looked after in the background: see `booted`. */
 export async function startServer(options: ServerOptions): Promise<Server> {
   const { repoDir, signal = new AbortController().signal } = options;
@@ -46,6 +50,8 @@ export class Server implements Gateway {
   readonly booted: Promise<BootReport>;
   readonly #opened: AsyncDisposableStack;
   readonly #heartbeats = new Heartbeats();
+  /** Lets new workers in, few at a time: a thousand at once must hold up neither the event loop nor those that are at work. */
+  readonly #newcomers = createTransitionQueue({ name: "newcomers", concurrency: NEWCOMERS });
   readonly #requests = new Map<AbortController, Promise<unknown>>();
   readonly #stop = new AbortController();
   readonly #beating: Promise<void>;
@@ -67,7 +73,12 @@ export class Server implements Gateway {
   }
 
   async enroll(request: EnrolmentRequest, o?: RequestOptions): Promise<Enrolment> {
-    const enrolment = await this.#serve(o, (signal) => enroll(this.rooms, this.tokens, request, signal, o?.stages));
+    const enter = (signal: AbortSignal) => enroll(this.rooms, this.tokens, request, signal, o?.stages);
+    const enrolment = await this.#serve(o, (signal) =>
+      this.#heartbeats.knows(request.worker)
+        ? enter(signal)
+        : this.#newcomers.run(`machine:${request.machine}`, enter, { signal }),
+    );
     this.heartbeat(request.worker, enrolment.connection);
     return enrolment;
   }
@@ -78,7 +89,6 @@ export class Server implements Gateway {
 
   async disconnect(worker: string, connection: string, o?: RequestOptions): Promise<void> {
     await this.#serve(o, (signal) => workers.disconnect(this.rooms, worker, connection, signal));
-    this.#heartbeats.forget(worker, connection);
   }
 
   dispatch(worker: string, step: Step, o?: RequestOptions): Promise<Dispatch> {

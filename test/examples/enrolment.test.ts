@@ -86,6 +86,23 @@ describe("an enrolment that is abandoned", () => {
     await expectRetry(request);
   });
 
+  test("while many others are let in before it, has used nothing", async () => {
+    const request = await newcomer();
+    const held = deferred<void>();
+    const crowd = await newcomer(100);
+    const holder = server.rooms.queue.run(`token:${crowd.token}`, () => held.promise);
+    const others = Array.from({ length: 16 }, (_, n) => server.enroll(requestOf(`before-${cases}-${n}`, crowd.token)));
+    while (server.rooms.queue.depth(`token:${crowd.token}`) < 17) await nextTurn();
+    const { enrolment, settledMs } = await attempt(request, (giveUp) => void setImmediate(giveUp));
+    expect(enrolment).toBeNull();
+    expect(settledMs).toBeLessThan(GRACE_MS);
+    expect(await tracesOf(server, request)).toEqual(nothing);
+    held.resolve();
+    await holder;
+    await Promise.all(others);
+    await expectRetry(request);
+  });
+
   test("while it waits for its token, has used nothing", async () => {
     const request = await newcomer();
     const held = deferred<void>();
