@@ -2,7 +2,6 @@
  * Who a process is, so that another one can tell later whether it still runs. A host name and a PID do not say that:
  * containers share host names, and every PID namespace has its own process 7.
  */
-import { randomUUID } from "node:crypto";
 import { readFileSync, readlinkSync } from "node:fs";
 import { hostname } from "node:os";
 
@@ -31,7 +30,7 @@ const KEY = Symbol.for("tussock.processIdentity.1");
 export function currentProcessIdentity(): ProcessIdentity {
   const global = globalThis as { [KEY]?: ProcessIdentity };
   global[KEY] ??= Object.freeze({
-    instanceId: randomUUID(),
+    instanceId: crypto.randomUUID(),
     bootId: readLine("/proc/sys/kernel/random/boot_id"),
     pidNamespace: readNamespace(),
     pid: process.pid,

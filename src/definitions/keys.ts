@@ -2,7 +2,7 @@
  * How names, ids and paths become LMDB keys. LMDB ends at 1,978 bytes a key, file systems do not: what is longer keeps
  * its beginning, so that order and ranges hold, and a hash of the whole; the value then says what it really is.
  */
-import { createHash } from "node:crypto";
+import { sha256 } from "../digest.ts";
 
 const LONGEST_TEXT = 1900;
 /** Of a text that is too long, this much stands in the key in front of its SHA-256. */
@@ -72,5 +72,5 @@ function textKey(text: string, before: number, behind: number): Buffer {
 }
 
 function shortened(text: Buffer): Buffer {
-  return Buffer.concat([text.subarray(0, LONG_TEXT_KEPT), createHash("sha256").update(text).digest()]);
+  return Buffer.concat([text.subarray(0, LONG_TEXT_KEPT), sha256(text)]);
 }

@@ -1,6 +1,6 @@
 /** The locks under which a repository writes: that of a name, for who claims it; that of an id, for who changes its file. */
-import { createHash } from "node:crypto";
 import { join } from "node:path";
+import { sha256 } from "../digest.ts";
 import { NameLockTimeoutError } from "../errors.ts";
 import { type NameLock, withNameLock } from "../lock/index.ts";
 import { enterLine } from "../lock/line.ts";
@@ -53,7 +53,7 @@ export async function withId<T, R>(
   work: () => Promise<R>,
   signal: AbortSignal | undefined,
 ): Promise<R> {
-  const hash = createHash("sha256").update(id).digest("hex").slice(0, 2);
+  const hash = sha256(id).toString("hex").slice(0, 2);
   const path = join(lockDir, `.id-${hash}`);
   let leaveLine: (() => void) | undefined;
   const enter = async (either: AbortSignal): Promise<MutexUse> => {

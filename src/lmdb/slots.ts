@@ -9,7 +9,6 @@
  * {dir}/0.aside-{milliseconds}/    the last environment that could not be used
  * ```
  */
-import { randomUUID } from "node:crypto";
 import { mkdirSync, readdirSync, realpathSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -54,7 +53,7 @@ export function takeSlot(dir: string, slots: number, suits: (path: string) => bo
   }
   removeAbandoned(dir);
   for (;;) {
-    const path = join(dir, `temporary-${randomUUID()}`);
+    const path = join(dir, `temporary-${crypto.randomUUID()}`);
     const lock = tryFileLock(path + LOCK); // Null when somebody took it for abandoned before we had locked it.
     if (lock !== null) return { number: "temporary", path, lock };
   }

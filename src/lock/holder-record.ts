@@ -1,5 +1,4 @@
 /** What the file of a name's holder says, and whether a file that was met was left behind. */
-import { randomUUID } from "node:crypto";
 import { userInfo } from "node:os";
 import { currentProcessIdentity, type ProcessIdentity, verdictByPid } from "../process-identity.ts";
 
@@ -16,7 +15,15 @@ export interface HolderRecord extends ProcessIdentity {
 export function newRecord(ttlMs: number): HolderRecord {
   const { hostname, pid, ...identity } = currentProcessIdentity();
   const acquiredAt = new Date().toISOString();
-  return { holder: `${userName()}@${hostname}`, hostname, pid, acquiredAt, ttlMs, nonce: randomUUID(), ...identity };
+  return {
+    holder: `${userName()}@${hostname}`,
+    hostname,
+    pid,
+    acquiredAt,
+    ttlMs,
+    nonce: crypto.randomUUID(),
+    ...identity,
+  };
 }
 
 /** Always of the same length, so that a renewal can be written over it. */

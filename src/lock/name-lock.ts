@@ -11,9 +11,9 @@
  * looks dead to them, or alive), take over by renaming over the file, and unlink it without looking whose it is. The
  * holder then learns of it by {@link NameLock.verify}, but between that and its write nothing holds them off.
  */
-import { createHash } from "node:crypto";
 import { join, resolve } from "node:path";
 import type { AbortOptions } from "../abort.ts";
+import { sha256 } from "../digest.ts";
 import { InvalidArgumentError, NameLockTimeoutError } from "../errors.ts";
 import { readHolder, takeHolderFile } from "./holder-file.ts";
 import { enterLine } from "./line.ts";
@@ -124,10 +124,10 @@ const ILLEGAL = process.platform === "win32" ? /[<>:"\\|?*\0-\x1f]/ : /\0/;
 function lockFileName(name: string): string {
   const flat = name.replaceAll("/", "--");
   const plain = Buffer.byteLength(flat) <= LONGEST_NAME_BYTES && !ILLEGAL.test(flat);
-  return `${plain ? flat : `sha256-${createHash("sha256").update(name).digest("hex")}`}.lock`;
+  return `${plain ? flat : `sha256-${sha256(name).toString("hex")}`}.lock`;
 }
 
 /** Every process must choose the same: part of the protocol. By the file's name, since two names may share a file. */
 function mutexName(fileName: string): string {
-  return `.mutex-${createHash("sha256").update(fileName).digest("hex").slice(0, 2)}`;
+  return `.mutex-${sha256(fileName).toString("hex").slice(0, 2)}`;
 }

@@ -1,5 +1,4 @@
 /** Control-plane records as plain files: `link(2)` decides who was first, `rename(2)` replaces whole. */
-import { randomUUID } from "node:crypto";
 import { link, mkdir, readdir, readFile, rename, rm, rmdir, stat, unlink } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import pLimit from "p-limit";
@@ -124,7 +123,7 @@ class FileControlPlane implements ControlPlaneStore {
     place: (draft: string) => Promise<R>,
   ): Promise<R> {
     for (let attempt = 1; ; attempt++) {
-      const draft = join(this.#drafts, randomUUID());
+      const draft = join(this.#drafts, crypto.randomUUID());
       try {
         await writeNewFile(draft, data);
         await mkdir(dirname(path), { recursive: true });

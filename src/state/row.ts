@@ -1,5 +1,5 @@
 /** A record as a store keeps it, the checksum over it, and its way to what callers see. */
-import { crc32 } from "node:zlib";
+import { crc32 } from "../digest.ts";
 import { encodeCursor } from "./cursor.ts";
 import type { StateRecord } from "./model.ts";
 

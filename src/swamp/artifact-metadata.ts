@@ -1,5 +1,5 @@
 /** An artifact's `metadata.yaml`, as far as this library looks into it. */
-import { createHash, randomUUID } from "node:crypto";
+import { sha256 } from "../digest.ts";
 import { DEFAULT_KEYS } from "../scan/model.ts";
 import { parser } from "../scan/parse.ts";
 import { recognize } from "../scan/recognize.ts";
@@ -56,11 +56,11 @@ export function describeVersion(of: VersionDescription): Record<string, unknown>
   const { lifecycle: _lifecycle, renamedTo: _renamedTo, ...previous } = of.previous ?? newItem(of);
   return {
     ...previous,
-    id: randomUUID(),
+    id: crypto.randomUUID(),
     version: of.version,
     createdAt: new Date().toISOString(),
     size: of.content.length,
-    checksum: createHash("sha256").update(of.content).digest("hex"),
+    checksum: sha256(of.content).toString("hex"),
   };
 }
 

@@ -1,5 +1,4 @@
 /** The other way: each change of a record in the index becomes the next version of its artifact. */
-import { randomUUID } from "node:crypto";
 import { mkdir, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { setImmediate } from "node:timers";
@@ -130,7 +129,7 @@ async function mark(item: string, flush: boolean): Promise<void> {
 
 /** Writes or replaces the file; nobody finds a part of it. */
 async function writeWhole(dir: string, name: string, text: string, flush: boolean): Promise<void> {
-  const draft = join(dir, `.${randomUUID()}.tmp`);
+  const draft = join(dir, `.${crypto.randomUUID()}.tmp`);
   try {
     await writeNewFile(draft, text, flush);
     await rename(draft, join(dir, name));

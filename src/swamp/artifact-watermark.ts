@@ -8,7 +8,7 @@
  * that shows in the directory's inode. A scan that was cut off is gone on with: items are taken in the order of
  * {@link bucketOf}, and for the buckets not yet done the older moment still counts.
  */
-import { createHash } from "node:crypto";
+import { sha256 } from "../digest.ts";
 import { isRecord } from "./artifact-metadata.ts";
 
 /** Everything that did not change after `clockNs`, in directories that are still the same, has been seen. */
@@ -113,5 +113,5 @@ function isHorizon(value: unknown): value is Horizon {
 
 /** Stands for a model's id, in 12 characters whatever its length. */
 export function modelKey(id: string): string {
-  return createHash("sha256").update(id).digest("base64url").slice(0, 12);
+  return sha256(id).toString("base64url").slice(0, 12);
 }

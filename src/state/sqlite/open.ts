@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { storeSum } from "./checks.ts";
 import { type DatabaseSync, openDatabase, prepareWriter } from "./database.ts";
 import { failureOf, TypedFailure } from "./failure.ts";
+import type { Gate } from "./gate.ts";
 import { Guard } from "./guard.ts";
 import { examine } from "./inspect.ts";
 import { APPLICATION_ID, MIGRATIONS } from "./schema.ts";
@@ -22,11 +23,11 @@ export interface OpenStore {
  * Opens the store in `dir` for writing, and creates it where there is none. Throws an error of kind `busy` (see failure.ts) when
  * another process is at it: try again. A damaged store is left as it is.
  */
-export function openForWriting(dir: string): OpenStore {
+export function openForWriting(dir: string, gate: Gate): OpenStore {
   const path = databasePath(dir);
   if (!exists(path)) create(dir, path);
   const version = examine(path);
-  const guard = new Guard(path, join(dir, "state.lock"));
+  const guard = new Guard(path, join(dir, "state.lock"), gate);
   let database: DatabaseSync | undefined;
   try {
     database = openDatabase(path);
