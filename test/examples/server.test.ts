@@ -4,6 +4,7 @@ import type { Gateway } from "../../examples/serve/gateway.ts";
 import { LinearGateway } from "../../examples/serve/linear-gateway.ts";
 import { readySteps } from "../../examples/serve/ready-steps.ts";
 import { type Server, startServer } from "../../examples/serve/server.ts";
+import { writeFleet } from "../../examples/support/artifacts.ts";
 import { generateDefinitions } from "../../examples/support/definitions.ts";
 import { deferred } from "../../src/abort.ts";
 import { ClosedError } from "../../src/index.ts";
@@ -31,7 +32,7 @@ async function expectSound({ rooms }: Server): Promise<void> {
 describe("a burst of new workers", () => {
   test("does not hold up those that are enrolled, as one line for all does", async () => {
     const repoDir = tempDir();
-    await generateDefinitions(repoDir, 300);
+    await generateDefinitions(repoDir, 200);
     const runBurst = async (gateway: Gateway) => {
       const existing: Enrolled[] = [];
       for (let n = 0; n < 3; n++) existing.push(await enrol(gateway, "fleet", `existing-${n}`, signal));
@@ -40,7 +41,7 @@ describe("a burst of new workers", () => {
     await using linear = new LinearGateway(repoDir, signal);
     const theirs = await runBurst(linear);
     const ownDir = tempDir();
-    await generateDefinitions(ownDir, 300);
+    await generateDefinitions(ownDir, 200);
     const server = await openServer({ repoDir: ownDir });
     await server.rooms.repository.index.refresh();
     await server.tokens.issue("fleet", 1_000);
@@ -252,6 +253,22 @@ describe("a server that is stopped in the middle", () => {
     expect((await again.rooms.workers.get("gone"))?.state).toBe("disconnected");
     expect((await again.rooms.workers.get("back"))?.state).not.toBe("disconnected");
     expect(await again.rooms.leases.count("expired")).toBe(2);
+  });
+
+  test("is followed by one that takes over the artifacts of an older server, once, while it serves", async () => {
+    const [repoDir, dataDir] = [tempDir(), tempDir()];
+    const fleet = await writeFleet(dataDir, { leases: 60, active: 7, pending: 2, workers: 3 });
+    const server = await startServer({ repoDir, dataDir });
+    await server.tokens.issue("fleet", 5);
+    await server.enroll(requestOf("new"));
+    const begun = await server.dispatch("new", STEP);
+    const { imported, swept } = await server.booted;
+    expect([imported?.changed, swept.leases, swept.workers]).toEqual([65, 7, 1]);
+    for (const id of fleet.activeIds) expect((await server.rooms.leases.get(id))?.state).toBe("expired");
+    await server.complete(begun);
+    await server.close();
+    const again = await openServer({ repoDir, dataDir });
+    expect(await again.booted).toMatchObject({ imported: { changed: 0, artifactsRead: 0 }, swept: { leases: 0 } });
   });
 
   test("with SIGKILL, has lost nothing that it acknowledged, and its run is ended", async () => {
