@@ -15,6 +15,8 @@ import type { TypeTree } from "./type-tree.ts";
 
 /** So many changed files are read where the lookup stands; more go to the worker. */
 const INLINE_FILES = 24;
+/** No turn of the event loop is held for longer by types that are ready, or nearly so. */
+const SLICE_MS = 4;
 
 export class Freshness {
   readonly passes: Passes;
@@ -114,6 +116,13 @@ export class Freshness {
 
   /** Every type is ready; whole-tree questions need it. */
   allNow(since: number): boolean {
+    let pending = 0;
+    for (const state of this.#tree.types.values()) pending += state.pendingFiles;
+    // Few in each of many types are many.
+    return pending <= INLINE_FILES && this.#areAllReady(since);
+  }
+
+  #areAllReady(since: number): boolean {
     for (const state of this.#tree.types.values()) if (!this.#isReady(state, since)) return false;
     return true;
   }
@@ -125,11 +134,16 @@ export class Freshness {
   async wait(type: string | null, since: number, o: AbortOptions): Promise<void> {
     o.signal?.throwIfAborted();
     if (type !== null) return this.#waitFor(type, since, o);
+    const slice = new Slice();
     do {
       // Types that a sweep discovers come up in the same round.
-      for (const known of this.#tree.types.keys()) await this.#waitFor(known, since, o);
+      for (const known of this.#tree.types.keys()) {
+        await this.#waitFor(known, since, o);
+        await slice.pause();
+        o.signal?.throwIfAborted();
+      }
       this.observe();
-    } while (!this.allNow(since));
+    } while (!this.#areAllReady(since));
   }
 
   /**
@@ -138,7 +152,9 @@ export class Freshness {
    */
   async bringAll(): Promise<void> {
     const since = this.observe();
+    const slice = new Slice();
     for (const type of this.#tree.types.keys()) {
+      await slice.pause();
       try {
         await this.#waitFor(type, since, {});
       } catch (error) {
@@ -184,6 +200,17 @@ export class Freshness {
     this.#closing.abort(reason);
     await this.passes.settled();
     await this.#commits.close();
+  }
+}
+
+/** Lets other work in where nothing had to be waited for, and much was done. */
+class Slice {
+  #began = performance.now();
+
+  async pause(): Promise<void> {
+    if (performance.now() - this.#began < SLICE_MS) return;
+    await new Promise<void>((resolve) => setImmediate(resolve));
+    this.#began = performance.now();
   }
 }
 

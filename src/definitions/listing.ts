@@ -1,5 +1,5 @@
 /** Lists definitions and problems in byte order of path, a page at a time. */
-import type { AbortOptions } from "../abort.ts";
+import { type AbortOptions, abortable } from "../abort.ts";
 import type { DefinitionProblem } from "../errors.ts";
 import { namingOf } from "../scan/model.ts";
 import { compareUtf8 } from "../scan/order.ts";
@@ -117,7 +117,7 @@ export class Listing {
         if (page.length < PAGE) break;
         await new Promise<void>((resolve) => setImmediate(resolve));
         this.#check(o);
-        await this.#freshness.flush();
+        await abortable(this.#freshness.flush(), o.signal);
         this.#check(o);
       }
     }
@@ -134,10 +134,10 @@ export class Listing {
       const observation = this.#freshness.observe();
       since ||= observation;
       const ready = type === null ? this.#freshness.allNow(since) : this.#freshness.now(type, since) !== undefined;
-      if (ready && this.#store.waiting === 0) break;
-      if (!ready) await this.#freshness.wait(type, since, o);
-      await this.#freshness.flush();
+      // What is learnt while this is committed is later than the beginning.
+      await abortable(ready ? this.#freshness.flush() : this.#freshness.wait(type, since, o), o.signal);
       this.#check(o);
+      if (ready) break;
     }
     for (const state of this.#tree.types.values()) {
       if (type !== null && state.type !== type) continue;

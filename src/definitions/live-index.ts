@@ -1,5 +1,5 @@
 /** The index: answers from the store where it is true, and waits for what makes it true where it is not yet. */
-import type { AbortOptions } from "../abort.ts";
+import { type AbortOptions, abortable } from "../abort.ts";
 import {
   ClosedError,
   type DefinitionProblem,
@@ -147,7 +147,6 @@ export class LiveIndex implements DefinitionIndex, IndexInternals {
       if (direct !== NOT_READY) return direct;
       telemetry?.via("waiting");
       await freshness.wait(type, search.since, o);
-      if (type === null) await freshness.flush();
       this.#check(o);
       const answer = this.#selection.attempt(search);
       if (answer !== NOT_READY) return answer;
@@ -218,7 +217,7 @@ export class LiveIndex implements DefinitionIndex, IndexInternals {
     try {
       tree.top.invalidateTree();
       await freshness.wait(null, freshness.observe(), o);
-      await freshness.flush();
+      await abortable(freshness.flush(), o.signal);
     } finally {
       stopListening();
     }

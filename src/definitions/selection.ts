@@ -38,7 +38,7 @@ export class Search<R> {
   }
 
   hasRead(path: string): boolean {
-    return this.#read !== null && this.#read.has(path);
+    return this.#read?.has(path) === true;
   }
 }
 
@@ -176,7 +176,7 @@ export class Selection {
   #global<R>(search: Search<R>): R | null | typeof NOT_READY | typeof CHANGED {
     const { query } = search;
     const roots = this.rootOrder(query.roots);
-    if (!this.#freshness.allNow(search.since) || this.#store.waiting > 0) return NOT_READY;
+    if (!this.#freshness.allNow(search.since)) return NOT_READY;
     for (const type of this.#tree.types.keys()) this.asked.add(type);
     for (const state of this.#tree.types.values()) this.#throwUnreadable(state, roots);
     const found = this.#ofAllTypes(query);

@@ -62,6 +62,15 @@ export class Table {
     else this.#db.putSync(key as Buffer, value as Buffer);
   }
 
+  /** What lies in the range, and what waits to; in no order. For ranges that hold few. */
+  all(start: Buffer, end: Buffer): Map<string, Buffer | null> {
+    const found = new Map<string, Buffer | null>();
+    for (const { key, value } of this.range(start, end)) found.set(key.toString("latin1"), copyOf(value));
+    const [first, behind] = [start.toString("latin1"), end.toString("latin1")];
+    for (const [key, value] of this.#waiting) if (key >= first && key < behind) found.set(key, value);
+    return found;
+  }
+
   /** Committed records only: have everything committed first. `end` is exclusive. */
   range(start: Buffer, end: Buffer, limit?: number): Iterable<{ key: Buffer; value: Buffer }> {
     return this.#db.getRange({ start, end, ...(limit === undefined ? {} : { limit }) });
@@ -144,8 +153,9 @@ export class DefinitionStore {
   /** All types that hold this name (or id, over `ids`). */
   *ofAllTypes(table: "names" | "ids", text: string): Iterable<{ typeId: number; value: Buffer }> {
     const { start, end } = nameRange(text);
-    for (const { key, value } of this[table].range(start, end))
-      yield { typeId: typeIdOf(key), value: Buffer.from(value) };
+    for (const [key, value] of this[table].all(start, end)) {
+      if (value !== null) yield { typeId: typeIdOf(Buffer.from(key, "latin1")), value };
+    }
   }
 
   /** The types seen so far and their numbers. */

@@ -278,3 +278,48 @@ test("directories that come and go beside a sweep do not call for another", asyn
     delete process.env["TUSSOCK_NO_WORKERS"];
   }
 });
+
+describe("a question over all types", () => {
+  test("and a listing are answered while definitions are written all the time", async () => {
+    const p = place();
+    for (let i = 0; i < 20; i++) p.write(`models/t${i}/a.yaml`, `a${i}`);
+    await using index = await openDefinitionIndex(p.options);
+    expect(await index.findByNameGlobal("none")).toBeNull();
+    let written = 0;
+    let going = true;
+    // Between any two turns: so at whatever moment it is asked, something new is not committed yet.
+    const write = (): void => {
+      p.write(`models/t${written % 20}/b.yaml`, `b${written++}`);
+      if (going) setImmediate(write);
+    };
+    write();
+    try {
+      for (let i = 0; i < 20; i++) {
+        const last = written - 1;
+        expect((await index.findByNameGlobal(`b${last}`))?.path).toBe(p.at(`models/t${last % 20}/b.yaml`));
+        expect(await index.findByIdGlobal("none")).toBeNull();
+        const listed = new Set<string>();
+        for await (const { name } of index.entries()) listed.add(name);
+        expect([...listed].filter((name) => name.startsWith("a"))).toHaveLength(20);
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+    } finally {
+      going = false;
+    }
+  });
+
+  test("holds the event loop for no longer when a little has changed in each of many types", async () => {
+    const p = place();
+    const files = Array.from({ length: 400 }, (_, i) => p.at(`models/t${i % 40}/f${i}.yaml`));
+    for (const [i, file] of files.entries()) p.write(file.slice(p.at("").length), `f${i}`);
+    await using index = await openDefinitionIndex(p.options);
+    expect(await index.findByNameGlobal("none")).toBeNull();
+    for (const [i, file] of files.entries()) p.write(file.slice(p.at("").length), `g${i}`);
+    const { filesRead } = index.stats().io;
+    const asked = index.findByNameGlobal("g7");
+    // In the call itself, as many as are looked at for any type.
+    expect(index.stats().io.filesRead - filesRead).toBeLessThanOrEqual(24);
+    expect((await asked)?.path).toBe(files[7]);
+    expect(index.stats().io.filesRead - filesRead).toBe(files.length);
+  });
+});
