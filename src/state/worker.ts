@@ -5,18 +5,17 @@
 import { type MessagePort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import { inspectStore } from "./sqlite/inspect.ts";
 import type { FromWriter } from "./sqlite/protocol.ts";
-import { Slots } from "./sqlite/slots.ts";
-import type { Task } from "./sqlite/thread.ts";
+import type { Task, WriteTask } from "./sqlite/thread.ts";
 import { type PackedToWriter, packFromWriter, unpackToWriter } from "./sqlite/wire.ts";
 import { WriterLoop } from "./sqlite/writer-loop.ts";
 
 const { task, port } = workerData as { task: Task; port: MessagePort };
 
-if (task.role === "write") write(task.dir, new Slots(task.slots), task.flushed);
+if (task.role === "write") write(task);
 else port.postMessage(inspectStore(task.path, task.index));
 
-function write(dir: string, slots: Slots, flushed: boolean): void {
-  const loop = new WriterLoop(dir, slots, flushed, {
+function write(task: WriteTask): void {
+  const loop = new WriterLoop(task, {
     emit: (message: FromWriter) => port.postMessage(packFromWriter(message)),
     pull: () => {
       for (let next = receiveMessageOnPort(port); next !== undefined; next = receiveMessageOnPort(port)) {

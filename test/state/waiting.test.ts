@@ -1,4 +1,4 @@
-import { statSync } from "node:fs";
+import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setFlagsFromString } from "node:v8";
@@ -6,7 +6,7 @@ import { runInNewContext } from "node:vm";
 import { describe, expect, test } from "vitest";
 import { stepLeaseLifecycle } from "../../src/state/lifecycle.ts";
 import { openStateIndex, type StateIndexOptions } from "../../src/state/open.ts";
-import { isLong, tempDir } from "../support/spawn.ts";
+import { isDeno, isLong, tempDir } from "../support/spawn.ts";
 import { withoutWorkers } from "./support.ts";
 
 type LeaseState = "active" | "completed" | "failed" | "expired";
@@ -114,6 +114,32 @@ test("a store that is locked beyond the deadline is not opened, and an opening c
   const index = await open(dir);
   expect((await index.insert({ id: "a", data: {} })).revision).toBe(1);
   await index.close();
+});
+
+test("an opening that is aborted at any moment leaves no thread, no lock and no half-made store", async () => {
+  const dir = tempDir();
+  await (await open(join(dir, "warm"))).close();
+  const threads = () => readdirSync("/proc/self/task").length;
+  const before = threads();
+  let opened = 0;
+  for (let n = 0; n < (isLong ? 300 : 12); n++) {
+    const abort = new AbortController();
+    const opening = open(dir, { signal: abort.signal });
+    setTimeout(() => abort.abort("enough"), (n * 17) % 120);
+    try {
+      await (await opening).close();
+      opened++;
+    } catch (error) {
+      expect(error).toBe("enough");
+    }
+  }
+  expect(opened).toBeLessThan(isLong ? 300 : 12);
+  // Deno's own threads come and go.
+  if (!isDeno) expect(threads()).toBeLessThanOrEqual(before);
+  const index = await open(dir);
+  expect((await index.insert({ id: "a", data: {} })).revision).toBe(1);
+  await index.close();
+  expect(readdirSync(dir).sort()).toEqual(["state.db", "state.lock", "warm"]);
 });
 
 test("a write that the store has begun and does not end in time says that its outcome is unknown; the revision tells it", async () => {

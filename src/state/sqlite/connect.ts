@@ -39,7 +39,8 @@ async function open(
   flushed: boolean,
   options: OpenOptions,
 ): Promise<WriterClient | null> {
-  const memory = new SharedArrayBuffer(4 * SLOTS);
+  const slots = new SharedArrayBuffer(4 * SLOTS);
+  const gate = new SharedArrayBuffer(4);
   const opened = deferred<boolean>();
   let client: WriterClient | null = null;
   let timer: NodeJS.Timeout | undefined;
@@ -60,13 +61,13 @@ async function open(
   };
   let host: WriterHost;
   try {
-    host = start({ role: "write", dir, slots: memory, flushed }, events);
+    host = start({ role: "write", dir, flushed, slots, gate }, events);
   } catch {
     return null;
   }
   try {
     if (await abortable(opened.promise, options.signal)) {
-      client = new WriterClient(path, memory, host);
+      client = new WriterClient(path, slots, host);
       return client;
     }
     return null;

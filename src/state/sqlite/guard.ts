@@ -11,6 +11,7 @@
  */
 import { closeSync, openSync } from "node:fs";
 import { EACCES, EAGAIN, EINTR, type Libc, LOCK_EX, LOCK_NB, LOCK_UN, libc } from "../../ffi/libc.ts";
+import type { Gate } from "./gate.ts";
 
 const F_OFD_SETLK = 37;
 const F_RDLCK = 0;
@@ -25,12 +26,14 @@ const hasRecordLocks = process.arch === "x64" || process.arch === "arm64";
 
 export class Guard {
   readonly #libc: Libc | null;
+  readonly #gate: Gate;
   #database: number | null = null;
   #writers: number | null = null;
 
   /** `database` is there already. */
-  constructor(database: string, lock: string) {
-    this.#libc = libc();
+  constructor(database: string, lock: string, gate: Gate) {
+    this.#gate = gate;
+    this.#libc = gate.through(libc);
     if (this.#libc === null) return;
     this.#writers = openSync(lock, "a");
     this.#database = openSync(database, "r");
@@ -48,17 +51,11 @@ export class Guard {
 
   /** Begins a transaction among all processes; false when another one has begun. */
   lock(): boolean {
-    if (this.#libc === null || this.#writers === null) return true;
-    for (;;) {
-      if (this.#libc.flock(this.#writers, LOCK_EX | LOCK_NB) === 0) return true;
-      const errno = this.#libc.errno();
-      if (errno === EAGAIN) return false;
-      if (errno !== EINTR) return true; // A file system without flock: SQLite's own lock decides.
-    }
+    return this.#flock(LOCK_EX | LOCK_NB);
   }
 
   unlock(): void {
-    if (this.#libc !== null && this.#writers !== null) this.#libc.flock(this.#writers, LOCK_UN);
+    this.#flock(LOCK_UN);
   }
 
   /** Last, when no connection of this thread is open any more: closing a descriptor takes SQLite's locks with it. */
@@ -68,15 +65,31 @@ export class Guard {
     this.#writers = null;
   }
 
+  #flock(operation: number): boolean {
+    const [c, fd] = [this.#libc, this.#writers];
+    if (c === null || fd === null) return true;
+    return this.#gate.through(() => {
+      for (;;) {
+        if (c.flock(fd, operation) === 0) return true;
+        const errno = c.errno();
+        if (errno === EAGAIN) return false;
+        if (errno !== EINTR) return true; // A file system without flock: SQLite's own lock decides.
+      }
+    });
+  }
+
   #setShared(type: number): boolean {
-    if (this.#libc === null || this.#database === null || !hasRecordLocks) return true;
+    const [c, fd] = [this.#libc, this.#database];
+    if (c === null || fd === null || !hasRecordLocks) return true;
     const lock = new Uint8Array(32);
     const view = new DataView(lock.buffer);
     view.setInt16(0, type, true);
     view.setBigInt64(8, SHARED_FIRST, true);
     view.setBigInt64(16, SHARED_SIZE, true);
-    if (this.#libc.fcntl(this.#database, F_OFD_SETLK, lock) === 0) return true;
-    const errno = this.#libc.errno();
-    return errno !== EAGAIN && errno !== EACCES; // EINVAL: a kernel without such locks.
+    return this.#gate.through(() => {
+      if (c.fcntl(fd, F_OFD_SETLK, lock) === 0) return true;
+      const errno = c.errno();
+      return errno !== EAGAIN && errno !== EACCES; // EINVAL: a kernel without such locks.
+    });
   }
 }

@@ -1,5 +1,5 @@
 /** Creating and opening `state.db`: whole or not at all, never over something that was there. */
-import { closeSync, fsyncSync, linkSync, openSync, rmSync, statSync } from "node:fs";
+import { closeSync, fsyncSync, linkSync, openSync, readdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { storeSum } from "./checks.ts";
 import { type DatabaseSync, openDatabase, prepareWriter } from "./database.ts";
@@ -9,6 +9,10 @@ import { Guard } from "./guard.ts";
 import { examine } from "./inspect.ts";
 import { APPLICATION_ID, MIGRATIONS } from "./schema.ts";
 import { SET_STORE, STORE } from "./sql.ts";
+
+/** How the name of a store ends that is not yet linked into place; and how long making one takes at the very most. */
+const DRAFT = ".new";
+const DRAFT_LASTS_MS = 600_000;
 
 export function databasePath(dir: string): string {
   return join(dir, "state.db");
@@ -25,7 +29,8 @@ export interface OpenStore {
  */
 export function openForWriting(dir: string, gate: Gate): OpenStore {
   const path = databasePath(dir);
-  if (!exists(path)) create(dir, path);
+  // Whoever ends this thread waits until there is nothing half-made.
+  if (!exists(path)) gate.through(() => create(dir, path));
   const version = examine(path);
   const guard = new Guard(path, join(dir, "state.lock"), gate);
   let database: DatabaseSync | undefined;
@@ -78,6 +83,16 @@ function create(dir: string, path: string): void {
     for (const suffix of ["", "-wal", "-shm"]) rmSync(draft + suffix, { force: true });
   }
   flushDirectory(dir);
+}
+
+/** Of processes that were killed while they made a store: older than any that is still at it. */
+function clearDrafts(dir: string): void {
+  for (const name of readdirSync(dir)) {
+    const path = join(dir, name);
+    if (!name.startsWith("state.db.") || !name.includes(DRAFT)) continue;
+    const stat = statSync(path, { throwIfNoEntry: false });
+    if (stat !== undefined && Date.now() - stat.mtimeMs > DRAFT_LASTS_MS) rmSync(path, { force: true });
+  }
 }
 
 function migrate(database: DatabaseSync): void {

@@ -2,14 +2,22 @@
 import { existsSync } from "node:fs";
 import { setImmediate } from "node:timers";
 import { MessageChannel, type MessagePort, Worker } from "node:worker_threads";
+import { delay } from "../../abort.ts";
+import { forget, Gate, shutAtExit } from "./gate.ts";
 import type { FromWriter, ToWriter } from "./protocol.ts";
-import { Slots } from "./slots.ts";
 import { type PackedFromWriter, packToWriter, unpackFromWriter } from "./wire.ts";
 import { WriterLoop } from "./writer-loop.ts";
 
-export type Task =
-  | { readonly role: "write"; readonly dir: string; readonly slots: SharedArrayBuffer; readonly flushed: boolean }
-  | { readonly role: "inspect"; readonly path: string; readonly index: number };
+export interface WriteTask {
+  readonly role: "write";
+  readonly dir: string;
+  readonly flushed: boolean;
+  /** See slots.ts and gate.ts. */
+  readonly slots: SharedArrayBuffer;
+  readonly gate: SharedArrayBuffer;
+}
+
+export type Task = WriteTask | { readonly role: "inspect"; readonly path: string; readonly index: number };
 
 /** The writer as the calling thread sees it. */
 export interface WriterHost {
@@ -38,11 +46,16 @@ function workerUrl(): URL {
     : new URL("./state-worker.js", import.meta.url);
 }
 
-export function startThread(task: Task & { role: "write" }, events: HostEvents): WriterHost {
+export function startThread(task: WriteTask, events: HostEvents): WriterHost {
   const { worker, port } = start(task);
+  const gate = new Gate(task.gate);
+  shutAtExit(gate);
   port.on("message", (message: PackedFromWriter) => events.message(unpackFromWriter(message)));
   worker.once("error", (error) => events.died(error));
-  worker.once("exit", () => events.died(new Error("the writer's thread ended")));
+  worker.once("exit", () => {
+    forget(gate);
+    events.died(new Error("the writer's thread ended"));
+  });
   return {
     post: (message) => port.postMessage(packToWriter(message)),
     keepAlive: (on) => {
@@ -52,13 +65,14 @@ export function startThread(task: Task & { role: "write" }, events: HostEvents):
     },
     terminate: async () => {
       port.close();
+      while (!gate.shut()) await delay(1);
       await worker.terminate();
     },
   };
 }
 
-export function startInline(task: Task & { role: "write" }, events: HostEvents): WriterHost {
-  const loop = new WriterLoop(task.dir, new Slots(task.slots), task.flushed, {
+export function startInline(task: WriteTask, events: HostEvents): WriterHost {
+  const loop = new WriterLoop(task, {
     emit: (message) => events.message(message),
     pull: () => {},
     turn: nextTurn,

@@ -1,9 +1,11 @@
 /** Drives the writer, on its thread or inline: takes requests as they come, and waits where it has to. */
 import { deferred, delay } from "../../abort.ts";
 import { failureOf } from "./failure.ts";
+import { Gate } from "./gate.ts";
 import { closeStore, databasePath, type OpenStore, openForWriting } from "./open.ts";
 import type { FromWriter, Request, ToWriter } from "./protocol.ts";
-import type { Slots } from "./slots.ts";
+import { Slots } from "./slots.ts";
+import type { WriteTask } from "./thread.ts";
 import { Writer } from "./writer.ts";
 
 /** Between two looks at a lock that another process has: short, since transactions are; uneven, so that none starves. */
@@ -22,6 +24,7 @@ export interface Surroundings {
 export class WriterLoop {
   readonly #dir: string;
   readonly #slots: Slots;
+  readonly #gate: Gate;
   readonly #surroundings: Surroundings;
   readonly #queue: Request[] = [];
   #store: OpenStore | null = null;
@@ -32,10 +35,11 @@ export class WriterLoop {
   readonly #ended = deferred<void>();
 
   /** `flushed`: whether the disk is waited for at each commit, which a message may turn on later. */
-  constructor(dir: string, slots: Slots, flushed: boolean, surroundings: Surroundings) {
+  constructor({ dir, slots, gate, flushed }: WriteTask, surroundings: Surroundings) {
     this.#dir = dir;
+    this.#gate = new Gate(gate);
     this.#flushed = flushed;
-    this.#slots = slots;
+    this.#slots = new Slots(slots);
     this.#surroundings = surroundings;
   }
 
@@ -49,7 +53,7 @@ export class WriterLoop {
     const path = databasePath(this.#dir);
     for (let tries = 0; !this.#closing; tries++) {
       try {
-        this.#store = openForWriting(this.#dir);
+        this.#store = openForWriting(this.#dir, this.#gate);
         break;
       } catch (error) {
         const failure = failureOf(error, path);
