@@ -1,4 +1,4 @@
-import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { describe, expect, test } from "vitest";
@@ -237,6 +237,17 @@ describe("a store that is not what it should be is refused and left as it is", (
     writeFileSync(join(copy, "state.db"), "");
     await expect(open(copy)).rejects.toMatchObject({ code: "STATE_STORE_CORRUPT" });
     await index.close();
+  });
+
+  test("but what a process left behind that was killed while it made one is cleared away in time", async () => {
+    withoutWorkers();
+    const dir = tempDir();
+    for (const name of ["state.db.1234.new", "state.db.1234.new-wal", "state.db.5678.new"])
+      writeFileSync(join(dir, name), "");
+    const longAgo = new Date(Date.now() - 3_600_000);
+    for (const name of ["state.db.1234.new", "state.db.1234.new-wal"]) utimesSync(join(dir, name), longAgo, longAgo);
+    await (await open(dir)).close();
+    expect(readdirSync(dir).sort()).toEqual(["state.db", "state.db.5678.new", "state.lock"]);
   });
 
   test("when another program made it, or a newer version of this one", async () => {

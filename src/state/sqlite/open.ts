@@ -65,7 +65,8 @@ function exists(path: string): boolean {
 }
 
 function create(dir: string, path: string): void {
-  const draft = `${path}.${crypto.randomUUID()}.new`;
+  clearDrafts(dir);
+  const draft = `${path}.${crypto.randomUUID()}${DRAFT}`;
   try {
     const database = openDatabase(draft);
     try {
