@@ -229,34 +229,94 @@ export interface VerifyReport {
   problems: VerifyProblem[];
 }
 
+/**
+ * Records of one kind, by id, by state and by whatever the index functions give.
+ *
+ * Every call may throw `ClosedError`, `StateStoreCorruptError`, `StateStoreUnavailableError`, `InvalidArgumentError` and,
+ * for an id or key that is too long, `KeyTooLongError`; for a state that the lifecycle does not have,
+ * `LifecycleMismatchError`. Calls that write also `StateStoreBusyError` (another process had the store locked beyond the
+ * deadline; nothing was written), `StorageFullError` (nothing was written) and `WriteDeadlineError` (the outcome is
+ * unknown: the record's revision tells it).
+ *
+ * A call that writes is past its point of no return when the writer's transaction takes it. Aborted before, it rejects with
+ * the signal's reason and nothing has happened; after, it settles with what happened. Calls that read have none.
+ */
 export interface StateIndex<D, S extends string> extends AsyncDisposable {
   readonly name: string;
   readonly lifecycle: Lifecycle<S>;
+
+  /**
+   * Counts the store's epoch up and returns it: once, when a server boots. Records carry the epoch in which they entered
+   * their state, so that `sweep({ beforeEpoch })` tells what is left over from what has been acquired since.
+   */
   beginEpoch(o?: AbortOptions): Promise<number>;
+
+  /** @throws RecordExistsError with the record as it is */
   insert(record: NewRecord<D, S>, o?: AbortOptions): Promise<StateRecord<D, S>>;
+
+  /**
+   * Inserts the record or replaces its data, along the lifecycle: staying in its state is always allowed, and keeps
+   * `since`. `revision: 0` means that there must be none.
+   * @throws TransitionError, RecordNotFoundError, RecordExistsError
+   */
   put(
     record: { id: string; state: S; data: D },
     o?: AbortOptions & { revision?: number | undefined },
   ): Promise<StateRecord<D, S>>;
+
   get(id: string, o?: AbortOptions): Promise<StateRecord<D, S> | null>;
+
+  /** Changes the data within the state, a terminal one too unless `state` says otherwise. @throws TransitionError, RecordNotFoundError */
   update(id: string, patch: Patch<D>, o?: UpdateOptions<S>): Promise<StateRecord<D, S>>;
+
+  /** @throws TransitionError with the record as it is, RecordNotFoundError */
   transition(id: string, to: S, o?: TransitionOptions<D, S>): Promise<StateRecord<D, S>>;
+
+  /** By the time of entry, and by insertion among equals; several states are one listing. Costs what it returns. */
   byState(
     state: S | Dangling | readonly (S | Dangling)[],
     o?: ByStateOptions,
   ): AsyncIterableIterator<StateRecord<D, S>>;
+
+  /** The records under one key of a secondary index, in the same order. */
   by(index: string, key: string, o?: ByKeyOptions<S>): AsyncIterableIterator<StateRecord<D, S>>;
+
+  /** How many are in the state, or in all. Reads counters, not records. */
   count(state?: S | Dangling, o?: AbortOptions): Promise<number>;
+
+  /**
+   * Moves many records in few commits, each by compare-and-set. Aborted after its first commit, it resolves with what was
+   * done (`aborted`).
+   */
   sweep(o: SweepOptions<D, S>): Promise<SweepReport>;
+
+  /**
+   * Brings records in from a source, which is given the watermark that the last import of this name has stored. Idempotent
+   * and resumable; never moves a record back: one that has ended wins over a live one, the later over the earlier. What has
+   * been pruned does not come back. Records that are imported have epoch 0. Aborted after its first commit, it resolves
+   * with what was done (`aborted`).
+   */
   import(
     name: string,
     source: (since: string | null) => AsyncIterable<ImportItem<D, S>>,
     o?: ImportOptions,
   ): Promise<ImportReport>;
+
+  /** Removes records, the oldest first, and says how many; none that the mirror still has to write. */
   prune(o: PruneOptions<S>): Promise<number>;
+
+  /**
+   * Every change from this call on, of every process: of this one at once, of others within 20 ms. Ends when the index is
+   * closed. @throws WatchLaggedError when the consumer is more than 10,000 changes behind
+   */
   watch(o?: WatchOptions<S>): AsyncIterableIterator<StateTransition<D, S>>;
+
+  /** Holds every entry, counter, checksum and key against every record, on a thread of its own. Changes nothing. */
   verify(o?: AbortOptions): Promise<VerifyReport>;
+
   stats(o?: AbortOptions): Promise<StateStats>;
+
+  /** Waits for the calls under way and the mirror's write, then lets the store go. Idempotent. */
   close(): Promise<void>;
 }
 
