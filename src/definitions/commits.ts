@@ -3,6 +3,8 @@ import type { IndexEngine } from "./engine.ts";
 import type { DefinitionStore } from "./store.ts";
 
 const COMMIT_AFTER_MS = 20;
+/** LMDB writes a line to the standard error for each attempt. */
+const RETRY_AFTER_MS = 1_000;
 
 export class Commits {
   readonly #store: DefinitionStore;
@@ -17,12 +19,12 @@ export class Commits {
   }
 
   /** What a failed commit leaves (a full disk) is still answered from memory, and tried again. */
-  soon(): void {
+  soon(ms = COMMIT_AFTER_MS): void {
     if (this.#timer !== null || this.#closed || this.#store.waiting === 0) return;
     this.#timer = setTimeout(() => {
       this.#timer = null;
-      this.flush().catch(() => this.soon());
-    }, COMMIT_AFTER_MS);
+      this.flush().catch(() => this.soon(RETRY_AFTER_MS));
+    }, ms);
     this.#timer.unref();
   }
 
@@ -43,9 +45,10 @@ export class Commits {
     this.#store.dropCommitted(puts);
   }
 
+  /** What cannot be committed at the end is read again at the next start. */
   async close(): Promise<void> {
     this.#closed = true;
     if (this.#timer !== null) clearTimeout(this.#timer);
-    await this.flush();
+    await this.flush().catch(() => {});
   }
 }

@@ -1,4 +1,5 @@
 /** The index: answers from the store where it is true, and waits for what makes it true where it is not yet. */
+import { isAbsolute } from "node:path";
 import { type AbortOptions, abortable } from "../abort.ts";
 import {
   ClosedError,
@@ -186,7 +187,8 @@ export class LiveIndex implements DefinitionIndex, IndexInternals {
   async applyChanges(paths: Iterable<string>, o: AbortOptions = {}): Promise<void> {
     this.#check(o);
     for (const path of paths) {
-      if (typeof path !== "string") throw new InvalidArgumentError("paths", path, "absolute paths");
+      if (typeof path !== "string" || !isAbsolute(path))
+        throw new InvalidArgumentError("paths", path, "absolute paths");
       noteChange(this.#parts.tree, this.#parts.freshness, path);
     }
   }

@@ -180,7 +180,11 @@ async function shutDown(opened: Opened): Promise<void> {
       removeOpened(opened);
     }
     // Whoever removed the directory may have made it again: then the files there are not ours.
-    if (!opened.condemned && isStillThere(opened)) writeClosedSession(slot.path);
+    try {
+      if (!opened.condemned && isStillThere(opened)) writeClosedSession(slot.path);
+    } catch {
+      // The disk is full: the next to open it takes this end for an unclean one.
+    }
     releaseSlot(slot);
   })();
   opened.closing = done.catch(() => {});

@@ -1,10 +1,12 @@
 /** What once went wrong, each in its smallest form. */
+import { execFileSync } from "node:child_process";
 import { chmodSync, chownSync, mkdirSync, renameSync, rmdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, onTestFinished, test } from "vitest";
 import { openDefinitionIndex } from "../../src/definitions/index.ts";
 import type { DefinitionIndexOptions } from "../../src/definitions/model.ts";
 import { openIndexOn, THIS_PLATFORM } from "../../src/definitions/open.ts";
+import { InvalidArgumentError, StorageFullError } from "../../src/errors.ts";
 import { simulateGranularity } from "../../src/scan/stamp.ts";
 import { type KernelQueue, openKernelQueue } from "../../src/watch/kernel-queue.ts";
 import { isDeno, runChild, tempDir } from "../support/spawn.ts";
@@ -323,3 +325,57 @@ describe("a question over all types", () => {
     expect(index.stats().io.filesRead - filesRead).toBe(files.length);
   });
 });
+
+test("changes are told of by any spelling of a path, and by where a root really lies", async () => {
+  const p = place();
+  p.write("real/t/a.yaml", "a");
+  symlinkSync(p.at("real"), p.at("models"));
+  await using index = await openDefinitionIndex({ ...p.options, watch: false });
+  expect(await index.findByName("t", "none")).toBeNull();
+  const repo = `${p.at("")}/`;
+  const spellings = [
+    `${repo}models/t/a.yaml`,
+    `${repo}/models//t/../t/./a.yaml`,
+    `${repo}real/t/a.yaml`,
+    `${repo}models/t/`,
+    `${repo}../repo/models`,
+    `${repo}real/`,
+    "/",
+  ];
+  for (const [i, path] of spellings.entries()) {
+    writeFileSync(p.at("real/t/a.yaml"), `id: id\nname: n${i}\n`);
+    await index.applyChanges([path]);
+    expect((await index.findByName("t", `n${i}`))?.path, path).toBe(p.at("models/t/a.yaml"));
+  }
+  await expect(index.applyChanges(["models/t/a.yaml"])).rejects.toThrow(InvalidArgumentError);
+});
+
+test.skipIf(!isRoot || process.platform !== "linux")(
+  "a full disk under the cache: right answers or StorageFullError, and a quiet end",
+  async () => {
+    const p = place();
+    const disk = join(p.base, "disk");
+    mkdirSync(disk);
+    execFileSync("mount", ["-t", "tmpfs", "-o", "size=3m", "tmpfs", disk]);
+    onTestFinished(() => void execFileSync("umount", ["-l", disk]));
+    for (let i = 0; i < 50; i++) p.write(`models/t/f${i}.yaml`, `f${i}`);
+    const options = { ...p.options, indexDir: join(disk, "index") };
+    const index = await openDefinitionIndex(options);
+    expect(await index.findByName("t", "none")).toBeNull();
+    expect(() => writeFileSync(join(disk, "filler"), Buffer.alloc(8e6))).toThrow(/ENOSPC/);
+    p.write("models/t/f1.yaml", "g1");
+    expect((await index.findByName("t", "g1"))?.path).toBe(p.at("models/t/f1.yaml"));
+    for (let i = 0; i < 3000; i++) p.write(`models/t/h${i}.yaml`, `h${i}`);
+    await expect(index.findById("t", "id-of-h7")).rejects.toThrow(StorageFullError);
+    rmSync(join(disk, "filler"));
+    expect((await index.findById("t", "id-of-h7"))?.path).toBe(p.at("models/t/h7.yaml"));
+    expect(() => writeFileSync(join(disk, "filler"), Buffer.alloc(8e6))).toThrow(/ENOSPC/);
+    p.write("models/t/f2.yaml", "g2");
+    expect((await index.findByName("t", "g2"))?.path).toBe(p.at("models/t/f2.yaml"));
+    await index.close();
+    rmSync(join(disk, "filler"));
+    await using again = await openDefinitionIndex(options);
+    expect(again.stats().slot).toBe(0);
+    expect((await again.findByName("t", "g2"))?.path).toBe(p.at("models/t/f2.yaml"));
+  },
+);
