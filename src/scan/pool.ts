@@ -82,8 +82,9 @@ export class WorkerPool implements Reader {
     return started.promise;
   }
 
-  /** A scan whose caller has stopped asking must not keep the process alive. */
+  /** A scan whose caller has stopped asking must not keep the process alive; one that is being stopped must. */
   #rest(member: Member): void {
+    if (this.#stopped !== null) return;
     member.worker.unref();
     this.#idle.push(member);
   }

@@ -158,6 +158,8 @@ export class ScanRun {
   }
 
   async #do(job: Job): Promise<void> {
+    // It may have left the line just before that was cleared.
+    if (this.#ended !== null) return;
     await this.#roomForMore();
     if (job.task.names === null && (this.#options.eager || isLarge(job.task.dir))) await this.#startWorkers();
     const result = await this.#read(job);

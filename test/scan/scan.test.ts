@@ -383,6 +383,28 @@ test.each(["one", "all"])(
   },
 );
 
+test("a worker that answers while it is being ended is waited for all the same", async () => {
+  const dir = tempDir();
+  writeDefinitions(dir, 1_000);
+  const { terminate } = Worker.prototype;
+  const calls: string[] = [];
+  const spies = [
+    vi.spyOn(Worker.prototype, "unref").mockImplementation(() => void calls.push("unref")),
+    vi.spyOn(Worker.prototype, "terminate").mockImplementation(function (this: Worker) {
+      calls.push("terminate");
+      this.emit("message", "stopped");
+      return Reflect.apply(terminate, this, []);
+    }),
+  ];
+  try {
+    for await (const _ of scan(dir, { concurrency: 2 })) break;
+    // Let go, the process might end before the worker and the scan never settle.
+    expect(calls.slice(calls.indexOf("terminate"))).toEqual(["terminate", "terminate"]);
+  } finally {
+    for (const spy of spies) spy.mockRestore();
+  }
+});
+
 test("progress grows to the whole, and its end is the truth", async () => {
   const dir = tempDir();
   writeDefinitions(join(dir, "a"), 1_000);
