@@ -15,7 +15,7 @@ import { HISTORIES, showServer } from "./serve/show.ts";
 import { generateDefinitions } from "./support/definitions.ts";
 import { type Goal, printGoals } from "./support/goals.ts";
 import { areCounts, runIn } from "./support/program.ts";
-import { showProgress } from "./support/progress.ts";
+import { withProgress } from "./support/progress.ts";
 
 const { values } = parseArgs({
   options: {
@@ -44,9 +44,9 @@ if (!areCounts([n, k, ...histories]) || n < 20 || (only !== undefined && !(only 
 
 await runIn("tussock-demo-", async (base, signal) => {
   const repoDir = join(base, "repo");
-  const writing = showProgress(`write ${n.toLocaleString("en-US")} definitions`);
-  await generateDefinitions(repoDir, n, { signal, onProgress: (written) => writing.update(written, n) });
-  writing.stop();
+  await withProgress(`write ${n.toLocaleString("en-US")} definitions`, (update) =>
+    generateDefinitions(repoDir, n, { signal, onProgress: (written) => update(written, n) }),
+  );
   let isReached = true;
   for (const [part, show] of Object.entries(PARTS)) {
     if (only !== undefined && only !== part) continue;

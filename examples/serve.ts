@@ -14,7 +14,7 @@ import { HISTORIES, LONG_HISTORIES, showServer } from "./serve/show.ts";
 import { generateDefinitions } from "./support/definitions.ts";
 import { printGoals } from "./support/goals.ts";
 import { areCounts, runIn } from "./support/program.ts";
-import { showProgress } from "./support/progress.ts";
+import { withProgress } from "./support/progress.ts";
 
 const { values } = parseArgs({
   options: {
@@ -33,9 +33,9 @@ if (!areCounts([n, many, ...histories])) {
 
 await runIn("tussock-serve-", async (base, signal) => {
   const repoDir = join(base, "repo");
-  const writing = showProgress(`write ${n.toLocaleString("en-US")} definitions`);
-  await generateDefinitions(repoDir, n, { signal, onProgress: (written) => writing.update(written, n) });
-  writing.stop();
+  await withProgress(`write ${n.toLocaleString("en-US")} definitions`, (update) =>
+    generateDefinitions(repoDir, n, { signal, onProgress: (written) => update(written, n) }),
+  );
   printGoals(await showServer({ base, repoDir, definitions: n, many, histories, signal }));
   return 0;
 });

@@ -9,8 +9,14 @@ import { type ControlPlaneStore, currentProcessIdentity } from "../../src/index.
 export class Heartbeats {
   readonly #heard = new Map<string, { connection: string; at: number }>();
 
-  hear(worker: string, connection: string): void {
+  connected(worker: string, connection: string): void {
     this.#heard.set(worker, { connection, at: performance.now() });
+  }
+
+  /** Of an earlier connection, it does not count. Whatever a worker asks for is one. */
+  hear(worker: string, connection?: string): void {
+    const heard = this.#heard.get(worker);
+    if (heard !== undefined && heard.connection === (connection ?? heard.connection)) heard.at = performance.now();
   }
 
   /** Whether it is connected, or was a short while ago. */

@@ -1,7 +1,7 @@
 /** Everything that the server does, one thing after another, with its times. What it promises is checked as it goes. */
 import { strict as assert } from "node:assert";
 import type { Swept } from "../support/boot.ts";
-import { showProgress } from "../support/progress.ts";
+import { withProgress } from "../support/progress.ts";
 import type { Timings } from "../support/table.ts";
 import { type Abandoned, abandon } from "./abandon.ts";
 import { type Burst, burst, type Enrolled, enrol } from "./burst.ts";
@@ -83,13 +83,9 @@ export async function measureServer(options: ServerOptions): Promise<ServerFigur
 
 /** The first look-up of a type waits until its files are known; here it is shown. */
 async function indexed(server: Server, signal: AbortSignal): Promise<void> {
-  const progress = showProgress("index of the server");
-  try {
-    const onProgress = ({ files, total }: { files: number; total: number }): void => progress.update(files, total);
-    await server.rooms.repository.index.refresh({ signal, onProgress });
-  } finally {
-    progress.stop();
-  }
+  await withProgress("index of the server", (update) =>
+    server.rooms.repository.index.refresh({ signal, onProgress: ({ files, total }) => update(files, total) }),
+  );
 }
 
 async function readyUnderHistories(
@@ -97,13 +93,30 @@ async function readyUnderHistories(
   histories: readonly number[],
   signal: AbortSignal,
 ): Promise<ReadyRow[]> {
-  const workers = Array.from({ length: FLEET }, (_, n) => `runner-${n}`);
-  await Promise.all(workers.map((worker) => enrol(server, TOKEN, worker, signal)));
+  const names = Array.from({ length: FLEET }, (_, n) => `runner-${n}`);
+  const runners = await Promise.all(names.map((name) => enrol(server, TOKEN, name, signal)));
+  // They have nothing to do for as long as a history is imported.
+  const beating = setInterval(() => {
+    for (const { worker, connection } of runners) server.heartbeat(worker, connection);
+  }, 1_000);
+  try {
+    return await stepsOf(server, names, histories, signal);
+  } finally {
+    clearInterval(beating);
+  }
+}
+
+async function stepsOf(
+  server: Server,
+  workers: readonly string[],
+  histories: readonly number[],
+  signal: AbortSignal,
+): Promise<ReadyRow[]> {
   const rows: ReadyRow[] = [];
   for (const history of histories) {
-    const progress = showProgress(`lease history ${history.toLocaleString("en-US")}`);
-    await importHistory(server.rooms.leases, history, { signal, onProgress: progress.update });
-    progress.stop();
+    await withProgress(`lease history ${history.toLocaleString("en-US")}`, (onProgress) =>
+      importHistory(server.rooms.leases, history, { signal, onProgress }),
+    );
     for (const [some, rounds] of [
       [workers.slice(0, 1), 20],
       [workers, 5],

@@ -79,7 +79,7 @@ export class Server implements Gateway {
         ? enter(signal)
         : this.#newcomers.run(`machine:${request.machine}`, enter, { signal }),
     );
-    this.heartbeat(request.worker, enrolment.connection);
+    this.#heartbeats.connected(request.worker, enrolment.connection);
     return enrolment;
   }
 
@@ -100,10 +100,12 @@ export class Server implements Gateway {
   }
 
   writeResource(dispatch: Dispatch, resource: Resource, o?: RequestOptions): Promise<void> {
+    this.#heartbeats.hear(dispatch.worker);
     return this.#serve(o, (signal) => steps.writeResource(this.rooms, dispatch, resource, signal, o?.stages));
   }
 
   complete(dispatch: Dispatch, o?: RequestOptions): Promise<void> {
+    this.#heartbeats.hear(dispatch.worker);
     return this.#serve(o, (signal) => steps.complete(this.rooms, dispatch, signal, o?.stages));
   }
 

@@ -12,6 +12,16 @@ export function showProgress(label: string): Progress {
   return process.stdout.isTTY ? bar(label) : lines(label);
 }
 
+/** A progress that ends with the work, whatever becomes of that: a bar that is left open keeps the cursor hidden. */
+export async function withProgress<R>(label: string, work: (update: Progress["update"]) => Promise<R>): Promise<R> {
+  const progress = showProgress(label);
+  try {
+    return await work(progress.update);
+  } finally {
+    progress.stop();
+  }
+}
+
 function bar(label: string): Progress {
   const format = `${label} {bar} {percentage}% {value}/{total}`;
   const single = new cliProgress.SingleBar(

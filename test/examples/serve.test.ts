@@ -45,7 +45,7 @@ describe("serve", () => {
     expect(text).toMatch(/booted again over \d+ leases: ready in .*the 19 leases\nthat were left active had ended/);
     expect(lines.filter((line) => /^[✓✗] /.test(line))).toHaveLength(5);
     expect(readdirSync(temp)).toEqual([]);
-  });
+  }, 180_000);
 
   test.each(["index of the server", "lease history 90,000"])(
     "stops at once when it is interrupted in the phase %j, and leaves nothing",

@@ -104,9 +104,13 @@ describe("changes of one worker", () => {
     const server = await openServer({ heartbeatMs: 150 });
     await server.tokens.issue("fleet", 10);
     const { connection } = await server.enroll(requestOf("lively"));
+    const { connection: earlier } = await server.enroll(requestOf("silent"));
     await server.enroll(requestOf("silent"));
     const watch = server.rooms.workers.watch({ states: ["disconnected"] });
-    const beating = setInterval(() => server.heartbeat("lively", connection), 10);
+    const beating = setInterval(() => {
+      server.heartbeat("lively", connection);
+      server.heartbeat("silent", earlier);
+    }, 10);
     for await (const { id } of watch) {
       expect(id).toBe("silent");
       break;
