@@ -15,7 +15,7 @@ export const FLEET = 36;
 export const LEFT_ACTIVE = 19;
 export const FEW = 24;
 
-export interface ServerOptions {
+export interface MeasureOptions {
   /** With stored definitions in it. */
   repoDir: string;
   /** So many workers enrol at once, after 24 have. */
@@ -50,7 +50,7 @@ export interface ServerFigures {
   restart: Restart;
 }
 
-export async function measureServer(options: ServerOptions): Promise<ServerFigures> {
+export async function measureServer(options: MeasureOptions): Promise<ServerFigures> {
   const { repoDir, many, histories, signal } = options;
   const start = performance.now();
   let server = await startServer({ repoDir, signal });
@@ -62,6 +62,8 @@ export async function measureServer(options: ServerOptions): Promise<ServerFigur
     const existing: Enrolled[] = [];
     for (let n = 0; n < 3; n++) existing.push(await enrol(server, TOKEN, `existing-${n}`, signal));
 
+    // A server has been running for a while, and its code is compiled.
+    await burst(server, { token: TOKEN, prefix: "warm", count: FEW, existing: [], signal });
     const first = await burst(server, { token: TOKEN, prefix: "few", count: FEW, existing, signal });
     const again: Enrolled[] = [];
     for (const { worker } of existing) again.push(await enrol(server, TOKEN, worker, signal));

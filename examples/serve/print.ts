@@ -37,7 +37,8 @@ The ${FEW} took ${time(ours.few.totalMs)} in all, the ${count(many)} ${time(ours
   console.log(`
 ${count(beforeRedeem + afterRedeem + enrolled)} workers that gave up, each at another moment: ${beforeRedeem} before their token was redeemed (no allowance used),
 ${afterRedeem} after (bound), ${enrolled} too late. Their requests had settled ${time(settling.median)} later, ${time(settling.worst)} at most. All tried again and
-were enrolled, ${time(retrying.median)} each; together they used ${count(used)} of the allowance.`);
+were enrolled, ${time(retrying.median)} each; together they used ${count(used)} of the allowance. In the report's way, one that was gone when its turn
+came was served to the end, for ${time(linear.abandonedMs)}.`);
 }
 
 export function printSteps(ours: ServerFigures, linear: LinearFigures): void {

@@ -50,7 +50,6 @@ describe("a burst of new workers", () => {
       const ratio = theirs.meanwhile[operation].median / ours.meanwhile[operation].median;
       expect(ratio, operation).toBeGreaterThan(3);
     }
-    expect(theirs.enrolling.median / ours.enrolling.median).toBeGreaterThan(3);
   });
 });
 
