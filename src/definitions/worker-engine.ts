@@ -143,6 +143,8 @@ export class WorkerEngine implements IndexEngine {
     await Promise.all([...this.#waiting.values()].map((waiting) => waiting.settled.promise));
     await this.#request({ kind: "close" }).catch(() => {});
     this.#failure ??= new IndexUnavailableError(this.#path, "it is closed");
+    // Or a process that waits for nothing else would end before its close has.
+    this.#worker.ref();
     await this.#worker.terminate();
   }
 }
