@@ -9,7 +9,7 @@ import { candidatesIn, PackedCandidate, placesIn } from "./records.ts";
 import type { Rejections } from "./rejections.ts";
 import { copyOf, type DefinitionStore } from "./store.ts";
 import { isTypePath, type TypeState } from "./type-state.ts";
-import type { TypeTree } from "./type-tree.ts";
+import { LOCK_DIRECTORY, type TypeTree } from "./type-tree.ts";
 
 /** Not an answer yet: something must be waited for. */
 export const NOT_READY = Symbol("not ready");
@@ -102,6 +102,7 @@ export class Selection {
   attemptDirectly<R>({ query, accept }: Search<R>): R | typeof NOT_READY {
     const { type, key: name } = query;
     if (query.by !== "name" || type === null || !isTypePath(type) || !isFilename(name)) return NOT_READY;
+    if (`${type}/`.startsWith(`${LOCK_DIRECTORY}/`)) return NOT_READY;
     const [root] = this.rootOrder(query.roots);
     if (root === undefined || !this.#files.isPlainPath(root, type)) return NOT_READY;
     const { dir = "", name: rootName = "" } = this.#files.roots[root] ?? {};

@@ -379,3 +379,11 @@ test.skipIf(!isRoot || process.platform !== "linux")(
     expect((await again.findByName("t", "g2"))?.path).toBe(p.at("models/t/f2.yaml"));
   },
 );
+
+test("the directory of the locks holds no definitions, whoever asks first", async () => {
+  const p = place();
+  p.write("models/.auto-definition-create/a.yaml", "a");
+  await using index = await openDefinitionIndex(p.options);
+  for (let i = 0; i < 2; i++) expect(await index.findByName(".auto-definition-create", "a")).toBeNull();
+  expect(await index.findByNameGlobal("a")).toBeNull();
+});
