@@ -22,13 +22,14 @@ export function checkId(id: unknown): string {
   return checkText("id", id, MAX_ID_BYTES);
 }
 
+/** A key may be empty: it is what a function has made of the data. */
 export function checkKey(key: unknown): string {
-  return checkText("key", key, MAX_KEY_BYTES);
+  return key === "" ? key : checkText("key", key, MAX_KEY_BYTES);
 }
 
 /** Whether {@link checkKey} lets it through. */
 export function isKey(key: unknown): key is string {
-  return typeof key === "string" && key !== "" && !UNSAFE.test(key) && Buffer.byteLength(key) <= MAX_KEY_BYTES;
+  return typeof key === "string" && !UNSAFE.test(key) && Buffer.byteLength(key) <= MAX_KEY_BYTES;
 }
 
 export function checkName(argument: string, name: unknown): string {

@@ -117,7 +117,11 @@ function checkContent(statements: Statements, only: number | null, found: Inspec
     for (const [number, key] of entriesOf(row, description)) {
       expected.entry(number);
       if (statements.one(sql.HAS_ENTRY, number, key, row.state, row.since, row.rec) === undefined) {
-        report(key === "" ? "state" : "index", `the record is not listed under "${key}" in "${row.state}"`, row.id);
+        report(
+          number === description.listing ? "state" : "index",
+          `the record is not listed under "${key}" in "${row.state}"`,
+          row.id,
+        );
       }
     }
   }

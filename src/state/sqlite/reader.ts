@@ -15,6 +15,8 @@ import * as sql from "./sql.ts";
 export interface IndexedPageQuery extends PageQuery {
   readonly index: number;
   readonly secondary: number;
+  /** It lists by state alone. */
+  readonly isListing: boolean;
 }
 
 export class Reader {
@@ -62,19 +64,19 @@ export class Reader {
     });
   }
 
-  #walk({ index, secondary, key, from, to, reverse, limit }: IndexedPageQuery, state: string): StoredRow[] {
+  #walk({ index, secondary, isListing, key, from, to, reverse, limit }: IndexedPageQuery, state: string): StoredRow[] {
     const range = [from.since, from.rec, to.since, to.rec];
     const statement = reverse ? sql.WALK_DOWN : sql.WALK_UP;
     const found = this.#statements.allColumns(statement, index, secondary, key, state, ...range, limit);
     const rows = found.map(([fits, ...columns]) => {
       if (fits !== 1) throw new DamageError(`an entry under "${key}" in "${state}" is not that of its record`);
       const row = checked(index, columns);
-      if (key !== "" && !hasKey(row, secondary, key))
+      if (!isListing && !hasKey(row, secondary, key))
         throw new DamageError(`record "${row.id}" has not the key "${key}"`);
       return row;
     });
     const whole = rows.length < limit;
-    if (whole && key === "" && from === FIRST && to === LAST) this.#assertCount(index, state, rows.length);
+    if (whole && isListing && from === FIRST && to === LAST) this.#assertCount(index, state, rows.length);
     else {
       const start = reverse ? to : from;
       const place = [secondary, key, state] as const;
@@ -196,7 +198,7 @@ export class Reader {
     if (found === undefined) return;
     const [number, key, index, keys, fits] = found;
     const listed =
-      key === "" ? this.#listingOf(Number(index)) === number : hasKey({ keys: keys as string | null }, number, key);
+      hasKey({ keys: keys as string | null }, number, key) || (key === "" && this.#listingOf(Number(index)) === number);
     if (fits !== 1 || !listed) throw new DamageError(`an entry under "${key}" is not that of its record`);
   }
 

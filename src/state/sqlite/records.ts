@@ -59,7 +59,8 @@ export class SqliteRecords implements RecordStore {
 
   page(query: PageQuery, scope: Scope): Promise<StoredRow[]> {
     const { index, listing } = this.#description;
-    return this.#store.read(scope, (reader) => reader.page({ ...query, index, secondary: query.secondary ?? listing }));
+    const page = { ...query, index, secondary: query.secondary ?? listing, isListing: query.secondary === null };
+    return this.#store.read(scope, (reader) => reader.page(page));
   }
 
   last(states: readonly string[], scope: Scope): Promise<Position[]> {

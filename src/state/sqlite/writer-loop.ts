@@ -103,8 +103,11 @@ export class WriterLoop {
     this.#store = null;
     this.#writer = null;
     for (let tries = 0; tries < CLOSE_TRIES && !store.guard.lock(); tries++) await pause();
-    closeStore(store);
-    this.#end({ closed: true });
+    try {
+      closeStore(store);
+    } finally {
+      this.#end({ closed: true });
+    }
   }
 
   #end(last: FromWriter): void {
