@@ -73,6 +73,7 @@ export class Selection {
   /** @throws InvalidArgumentError for a root that the index does not have */
   rootOrder(names: readonly string[] | undefined): readonly number[] {
     if (names === undefined) return this.#allRoots;
+    if (!Array.isArray(names)) throw new InvalidArgumentError("roots", names, "a list of names of roots");
     return names.map((name) => {
       const root = this.#rootNumbers.get(name);
       if (root === undefined) {
