@@ -1,12 +1,11 @@
 /** Ending many records in few commits, each by compare-and-set: what somebody else changes meanwhile is left as it is. */
 import { InvalidArgumentError } from "../errors.ts";
 import { Ahead } from "./ahead.ts";
-import { comparePositions, FIRST, type Position } from "./cursor.ts";
+import { comparePositions, FIRST, LAST, type Position } from "./cursor.ts";
 import { completeIndex } from "./keying.ts";
 import { type Kit, nextTurn, SLICE } from "./kit.ts";
 import { allows } from "./lifecycle.ts";
 import { checkInteger, checkKey } from "./limits.ts";
-import { pages } from "./listing.ts";
 import type { SweepOptions, SweepReport } from "./model.ts";
 import type { RowChange } from "./record-store.ts";
 import type { StoredRow } from "./row.ts";
@@ -69,19 +68,19 @@ export async function sweep<D, S extends string>(kit: Kit<D, S>, o: SweepOptions
 
   const ahead = new Ahead();
   try {
-    const end = latest(await store.last(states, kit.scope(o.signal)));
-    if (end === null) return progress();
-    const place =
-      o.by === undefined
-        ? { secondary: null, key: "", states }
-        : { secondary: await completeIndex(kit, o.by.index, o.signal), key: checkKey(o.by.key), states };
-    const range = {
-      from: FIRST,
-      to: { since: end.since, rec: end.rec + 1 },
-      reverse: false,
-      limit: Number.POSITIVE_INFINITY,
+    const place = {
+      secondary: o.by === undefined ? null : await completeIndex(kit, o.by.index, o.signal),
+      key: o.by === undefined ? "" : checkKey(o.by.key),
+      states,
     };
-    for await (const page of pages(kit, place, { ...range, size }, o.signal)) {
+    let [from, to] = [FIRST, LAST];
+    for (let more = true; more; ) {
+      const query = { ...place, from, to, reverse: false, limit: size };
+      const page = await store.page(query, kit.scope(o.signal));
+      more = page.length === size;
+      // What enters later is not for this sweep: it might go on for ever.
+      if (more && to === LAST) to = behind(await store.last(states, kit.scope(o.signal)));
+      from = page.at(-1) ?? from;
       report.examined += page.length;
       const chosen: StoredRow[] = [];
       for (const [at, row] of page.entries()) {
@@ -100,7 +99,8 @@ export async function sweep<D, S extends string>(kit: Kit<D, S>, o: SweepOptions
   return progress();
 }
 
-/** Where the listing ended when the sweep began: what enters later is not for this sweep. */
-function latest(positions: Position[]): Position | null {
-  return positions.reduce<Position | null>((a, b) => (a !== null && comparePositions(a, b) > 0 ? a : b), null);
+/** Right behind the last of these. */
+function behind(positions: Position[]): Position {
+  const last = positions.reduce((a, b) => (comparePositions(a, b) > 0 ? a : b), FIRST);
+  return { since: last.since, rec: last.rec + 1 };
 }

@@ -168,11 +168,11 @@ export class Reader {
 
   /** Several statements that see the same. */
   #snapshot<T>(read: () => T): T {
-    this.#database.exec("BEGIN");
+    this.#statements.run("BEGIN");
     try {
       return read();
     } finally {
-      this.#database.exec("COMMIT");
+      this.#statements.run("COMMIT");
     }
   }
 

@@ -82,7 +82,7 @@ export class Writer {
       }
       transaction.finish();
       const start = performance.now();
-      this.#database.exec("COMMIT");
+      this.#statements.run("COMMIT");
       this.lastCommit = { batch: taken.length, flushMs: performance.now() - start };
     } catch (error) {
       this.#rollback();
@@ -118,11 +118,11 @@ export class Writer {
         return;
       }
       try {
-        this.#database.exec("BEGIN IMMEDIATE");
+        this.#statements.run("BEGIN IMMEDIATE");
         const transaction = new Transaction(this.#statements);
         this.#execute(transaction, taken);
         transaction.finish();
-        this.#database.exec("COMMIT");
+        this.#statements.run("COMMIT");
       } catch (failure) {
         this.#rollback();
         taken.result = this.#failed(failure);
@@ -144,7 +144,7 @@ export class Writer {
     }
     if (!this.#guard.lock()) return false;
     try {
-      this.#database.exec("BEGIN IMMEDIATE");
+      this.#statements.run("BEGIN IMMEDIATE");
       return true;
     } catch (error) {
       this.#guard.unlock();
