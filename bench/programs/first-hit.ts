@@ -12,7 +12,7 @@ const { library, stored, name } = JSON.parse(process.argv[2] ?? "") as {
 const took = stopwatch();
 const { openDefinitionIndex } = await load(library, "definitions");
 const index = await openDefinitionIndex({ roots: stored.roots, indexDir: stored.indexDir, boundary: stored.repoDir });
-const found = await index.findByName("swamp/worker", name);
+const found = await index.findByName("swamp/worker", name, { roots: ["auto"] });
 const { value: elapsed, cpu } = took();
 await index.close();
 if (found === null) throw new Error(`${name} was not found`);
