@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { Enrolment, EnrolmentRequest } from "../../examples/serve/gateway.ts";
-import { type Server, startServer } from "../../examples/serve/server.ts";
+import { NEWCOMERS, type Server, startServer } from "../../examples/serve/server.ts";
 import { Stages } from "../../examples/serve/stages.ts";
 import { deferred } from "../../src/abort.ts";
 import { tempDir } from "../support/spawn.ts";
@@ -91,7 +91,9 @@ describe("an enrolment that is abandoned", () => {
     const held = deferred<void>();
     const crowd = await newcomer(100);
     const holder = server.rooms.queue.run(`token:${crowd.token}`, () => held.promise);
-    const others = Array.from({ length: 16 }, (_, n) => server.enroll(requestOf(`before-${cases}-${n}`, crowd.token)));
+    const others = Array.from({ length: NEWCOMERS }, (_, n) =>
+      server.enroll(requestOf(`before-${cases}-${n}`, crowd.token)),
+    );
     while (server.rooms.queue.depth(`token:${crowd.token}`) < 17) await nextTurn();
     const { enrolment, settledMs } = await attempt(request, (giveUp) => void setImmediate(giveUp));
     expect(enrolment).toBeNull();
