@@ -43,6 +43,10 @@ const MESSAGES: readonly (readonly [string, FailureKind])[] = [
   ["database disk image is malformed", "corrupt"],
   ["file is not a database", "corrupt"],
   ["malformed database schema", "corrupt"],
+  // Of our own statements, against a schema that is not what it was.
+  ["no such column", "corrupt"],
+  ["no such table", "corrupt"],
+  ["has no column named", "corrupt"],
   ["disk I/O error", "io"],
   ["unable to open database file", "io"],
   ["attempt to write a readonly database", "io"],
@@ -74,9 +78,9 @@ export function failureOf(error: unknown, path: string): Failure {
     return { kind: "corrupt", message: text };
   }
   const kind =
-    errcode === undefined
-      ? (MESSAGES.find(([start]) => text.includes(start))?.[1] ?? "other")
-      : (KINDS.get(errcode & 0xff) ?? "other");
+    (errcode === undefined ? undefined : KINDS.get(errcode & 0xff)) ??
+    MESSAGES.find(([part]) => text.includes(part))?.[1] ??
+    "other";
   // On a full disk the shared-memory file cannot grow either, which SQLite calls an I/O error.
   return { kind: kind === "io" && isFull(path) ? "full" : kind, message: text };
 }

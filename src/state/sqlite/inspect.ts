@@ -35,6 +35,7 @@ export function examine(path: string): number {
     if (store?.["sum"] !== storeSum(Number(store?.["epoch"]), version)) {
       throw new TypedFailure("StateStoreCorruptError", path, "the store's own row does not fit its checksum");
     }
+    checkSchema(database, version, path);
     if (version === MIGRATIONS.length && statSync(path).size <= INSPECTED_AT_OPEN_BYTES) {
       const [problem] = inspect(database, null).problems;
       if (problem !== undefined) throw new TypedFailure("StateStoreCorruptError", path, problem.message);
@@ -42,6 +43,26 @@ export function examine(path: string): number {
     return version;
   } finally {
     database.close();
+  }
+}
+
+/** The tables as the migrations make them: a damaged definition would give statements another meaning. */
+function checkSchema(database: DatabaseSync, version: number, path: string): void {
+  const model = openDatabase(":memory:");
+  try {
+    for (const migration of MIGRATIONS.slice(0, version)) model.exec(migration);
+    const found = new Map(
+      database
+        .prepare(sql.SCHEMA)
+        .all()
+        .map(({ name, sql }) => [name, sql]),
+    );
+    for (const { name, sql: definition } of model.prepare(sql.SCHEMA).all()) {
+      if (found.get(name) === definition) continue;
+      throw new TypedFailure("StateStoreCorruptError", path, `the definition of ${name} is not what it was made with`);
+    }
+  } finally {
+    model.close();
   }
 }
 

@@ -75,14 +75,20 @@ export class Reader {
         throw new DamageError(`record "${row.id}" has not the key "${key}"`);
       return row;
     });
-    const whole = rows.length < limit;
-    if (whole && isListing && from === FIRST && to === LAST) this.#assertCount(index, state, rows.length);
-    else {
-      const start = reverse ? to : from;
-      const place = [secondary, key, state] as const;
-      this.#assertNeighbour(reverse ? sql.ENTRY_AT_OR_BEHIND : sql.ENTRY_AT_OR_BEFORE, place, start);
-      if (whole) this.#assertNeighbour(reverse ? sql.ENTRY_BEFORE : sql.ENTRY_BEHIND, place, rows.at(-1) ?? start);
+    const [ahead, back] = reverse ? ([-1, 1] as const) : ([1, -1] as const);
+    const start = reverse ? to : from;
+    for (const [at, row] of rows.entries()) {
+      if (ahead * comparePositions(row, rows[at - 1] ?? start) > 0) continue;
+      throw new DamageError(`what is under "${key}" in "${state}" is out of order`);
     }
+    const whole = rows.length < limit;
+    if (whole && isListing && from === FIRST && to === LAST) {
+      this.#assertCount(index, state, rows.length);
+      return rows;
+    }
+    const place = (at: Position): Entry => [secondary, key, state, at.since, at.rec];
+    this.#assertEdge(reverse ? sql.ENTRIES_FROM : sql.ENTRIES_UP_TO, place(start), back);
+    if (whole) this.#assertEdge(reverse ? sql.ENTRIES_BEFORE : sql.ENTRIES_BEHIND, place(rows.at(-1) ?? start), ahead);
     return rows;
   }
 
@@ -181,25 +187,37 @@ export class Reader {
   }
 
   /**
-   * A search that was led astray by a damaged key ends beside that key. So a miss is believed only when both neighbours
-   * lead to records that lie on the side where the index has them; and so it is with the edges of a listing.
+   * A search that was led astray by a damaged or misplaced key ends beside that key. So a miss is believed only when the
+   * neighbours lead to records whose ids are in order with the one that was looked for; two on each side, since a key
+   * that stands in the wrong place may be in order with one.
    */
   #assertMiss(index: number, id: string): void {
-    const before = this.#statements.columns(sql.ID_BEFORE, index, id)?.[0] ?? null;
-    const behind = this.#statements.columns(sql.ID_BEHIND, index, id)?.[0] ?? null;
-    if ((before !== null && compareBytes(before, id) >= 0) || (behind !== null && compareBytes(behind, id) <= 0)) {
+    const before = this.#statements.allColumns(sql.IDS_BEFORE, index, id).map(([each]) => each as string);
+    const behind = this.#statements.allColumns(sql.IDS_BEHIND, index, id).map(([each]) => each as string);
+    const ids = [...before.reverse(), id, ...behind];
+    if (ids.some((each, at) => at > 0 && compareBytes(ids[at - 1] as string, each) >= 0)) {
       throw new DamageError(`the index of ids is out of order around ${JSON.stringify(id)}`);
     }
   }
 
-  /** The entry beside a place must be that of its record, whatever it belongs to. What else the record holds is its own. */
-  #assertNeighbour(statement: string, place: readonly [number, string, string], { since, rec }: Position): void {
-    const found = this.#statements.columns(statement, ...place, since, rec);
-    if (found === undefined) return;
-    const [number, key, index, keys, fits] = found;
-    const listed =
-      hasKey({ keys: keys as string | null }, number, key) || (key === "" && this.#listingOf(Number(index)) === number);
-    if (fits !== 1 || !listed) throw new DamageError(`an entry under "${key}" is not that of its record`);
+  /** The same of the edges of a listing: the entries beside it must be those of their records, and in order. */
+  #assertEdge(statement: string, place: Entry, away: 1 | -1): void {
+    let previous = place;
+    for (const [number, key, state, since, rec, index, keys, fits] of this.#statements.allColumns(
+      statement,
+      ...place,
+    )) {
+      const entry = [number, key, state, since, rec] as unknown as Entry;
+      const listed =
+        hasKey({ keys: keys as string | null }, number, key) ||
+        (key === "" && this.#listingOf(Number(index)) === number);
+      // The place itself may be an entry: that of the record that a cursor is of.
+      const order = away * compareEntries(entry, previous);
+      if (fits !== 1 || !listed || order < 0 || (order === 0 && previous !== place)) {
+        throw new DamageError(`an entry under "${key}" in "${state}" is not that of its record, or not in its place`);
+      }
+      previous = entry;
+    }
   }
 
   /** A listing of a whole state is as long as its counter says. */
@@ -247,7 +265,14 @@ function hasKey(row: Pick<StoredRow, "keys">, secondary: unknown, key: unknown):
   return false;
 }
 
+/** As the primary key of entries has it. */
+type Entry = readonly [number: number, key: string, state: string, since: number, rec: number];
+
+function compareEntries(a: Entry, b: Entry): number {
+  return a[0] - b[0] || compareBytes(a[1], b[1]) || compareBytes(a[2], b[2]) || a[3] - b[3] || a[4] - b[4];
+}
+
 /** As SQLite orders text. */
-function compareBytes(a: Column, b: string): number {
-  return Buffer.compare(Buffer.from(String(a)), Buffer.from(b));
+function compareBytes(a: string, b: string): number {
+  return a === b ? 0 : Buffer.compare(Buffer.from(a), Buffer.from(b));
 }

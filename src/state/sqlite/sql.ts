@@ -27,11 +27,11 @@ export const DROP_ENTRIES = "DELETE FROM entry WHERE ix = ?";
 // ── records ─────────────────────────────────────────────────────────────────────────────────────────
 
 export const GET = `SELECT ${COLUMNS} FROM record WHERE idx = ? AND id = ?`;
-/** The records that the index of ids has on either side of an id that it has not. */
-const beside = (side: string, order: string) =>
-  `SELECT id FROM record WHERE rec = (SELECT rec FROM record WHERE idx = ? AND id ${side} ? ORDER BY id ${order} LIMIT 1)`;
-export const ID_BEFORE = beside("<", "DESC");
-export const ID_BEHIND = beside(">", "ASC");
+/** The ids of the two records that the index of ids has next to an id that it has not, on either side. */
+const beside = (side: string, order: string) => `SELECT b.id FROM
+  (SELECT rec FROM record WHERE idx = ? AND id ${side} ? ORDER BY id ${order} LIMIT 2) AS a CROSS JOIN record AS b ON b.rec = a.rec`;
+export const IDS_BEFORE = beside("<", "DESC");
+export const IDS_BEHIND = beside(">", "ASC");
 export const INSERT = `INSERT INTO record (idx, ${COLUMNS}) VALUES (?, NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (idx, id) DO NOTHING`;
 /** Compare-and-set: the checksum stands for the whole row, also for one that was pruned and inserted anew. */
 export const UPDATE = `UPDATE record SET state = ?, since = ?, created = ?, revision = ?, epoch = ?, origin = ?, keys = ?, data = ?, sum = ?
@@ -65,15 +65,15 @@ const walk = (order: string) => `SELECT r.idx = ? AND e.state = r.state AND e.si
 export const WALK_UP = walk("ORDER BY e.since, e.rec");
 export const WALK_DOWN = walk("ORDER BY e.since DESC, e.rec DESC");
 
-/** The entry next to a place, whatever it belongs to. Parameters: ix, key, state, since, rec. */
-const neighbour = (side: string, order: string) => `SELECT e.ix, e.key, r.idx, r.keys,
+/** The two entries next to a place, whatever they belong to. Parameters: ix, key, state, since, rec. */
+const neighbours = (side: string, order: string) => `SELECT e.ix, e.key, e.state, e.since, e.rec, r.idx, r.keys,
     e.state = r.state AND e.since = r.since AS fits
-  FROM (SELECT * FROM entry WHERE (ix, key, state, since, rec) ${side} (?, ?, ?, ?, ?) ${order} LIMIT 1) AS e
+  FROM (SELECT * FROM entry WHERE (ix, key, state, since, rec) ${side} (?, ?, ?, ?, ?) ${order} LIMIT 2) AS e
   LEFT JOIN record AS r ON r.rec = e.rec`;
-export const ENTRY_AT_OR_BEFORE = neighbour("<=", DOWN);
-export const ENTRY_BEHIND = neighbour(">", UP);
-export const ENTRY_AT_OR_BEHIND = neighbour(">=", UP);
-export const ENTRY_BEFORE = neighbour("<", DOWN);
+export const ENTRIES_UP_TO = neighbours("<=", DOWN);
+export const ENTRIES_BEHIND = neighbours(">", UP);
+export const ENTRIES_FROM = neighbours(">=", UP);
+export const ENTRIES_BEFORE = neighbours("<", DOWN);
 
 /** The last of one state, or the one so many before it. */
 export const LAST_ENTRY =
@@ -116,6 +116,7 @@ export const SET_MARK =
 
 // ── inspection ──────────────────────────────────────────────────────────────────────────────────────
 
+export const SCHEMA = "SELECT name, sql FROM sqlite_schema WHERE type IN ('table', 'index') ORDER BY name";
 export const HAS_ENTRY = "SELECT 1 AS yes FROM entry WHERE ix = ? AND key = ? AND state = ? AND since = ? AND rec = ?";
 export const ENTRY_COUNTS = "SELECT ix, count(*) AS n FROM entry GROUP BY ix";
 export const CHANGES_FROM = `SELECT seq, idx, prev, ${COLUMNS} FROM change WHERE seq > ? ORDER BY seq LIMIT ?`;
