@@ -113,6 +113,8 @@ export function stopwatch(): () => Own {
 
 /** Operations that are timed together, since one of them takes hardly longer than asking the clock. */
 const BATCH = 64;
+/** What is called often is compiled anew several times before it is as fast as it will be. */
+const WARM_MS = 250;
 
 /**
  * A contestant of microseconds, run many times by tinybench; a round's figure is the median batch, which neither a pause of
@@ -130,8 +132,13 @@ export function micro(operation: () => unknown, o: { ms?: number; batch?: number
         for (let i = 0; i < batch; i++) operation();
       };
   return {
-    async run() {
-      const bench = new Bench({ time: ms, iterations: 8, warmup: false, throws: true });
+    async run(round) {
+      const bench = new Bench({
+        time: round < 0 ? Math.max(ms, WARM_MS) : ms,
+        iterations: 8,
+        warmup: false,
+        throws: true,
+      });
       const task = bench.add("it", run, { async: isAsync }).tasks[0];
       const cpuBefore = threadCpu();
       await bench.run();

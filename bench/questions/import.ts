@@ -30,6 +30,7 @@ export async function answer(context: Context): Promise<Answer> {
   const series = await race(
     {
       library: { run: () => probe(entryOf(context.library, "index")) },
+      nothing: { run: () => probe(join(import.meta.dirname, "../programs/nothing.ts")) },
       yaml: { run: () => probe(join(import.meta.dirname, "../../node_modules/yaml/dist/index.js")) },
     },
     context.race("imports"),
@@ -38,6 +39,7 @@ export async function answer(context: Context): Promise<Answer> {
     rows: [
       row("import", context.library, series.library, {
         rivals: { "yaml alone": figure(series.yaml) },
+        floor: figure(series.nothing),
         verdicts: [
           atMost(series.library.median, 30, "≤ 30 ms"),
           atMost(effects.size, 0, "nothing is opened or started", { unit: "count" }),

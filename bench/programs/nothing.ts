@@ -1,0 +1,2 @@
+/** Imported to learn what importing costs by itself. */
+export {};
