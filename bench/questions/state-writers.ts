@@ -51,7 +51,7 @@ export async function answer(context: Context): Promise<Answer> {
           },
         },
       },
-      context.race("writers"),
+      context.race("writers", { warmups: 3 }),
     );
     const rowOf = (at: string, ours: Series, name: string): Row =>
       row("writers", at, ours, {
