@@ -113,15 +113,16 @@ export function stopwatch(): () => Own {
 
 /** Operations that are timed together, since one of them takes hardly longer than asking the clock. */
 const BATCH = 64;
-/** What is called often is compiled anew several times before it is as fast as it will be. */
-const WARM_MS = 250;
+
+/** For how long operations of microseconds are run: in a round, and for warmth, since code that is called often is compiled anew several times. */
+export const pace = { roundMs: 40, warmMs: 250 };
 
 /**
  * A contestant of microseconds, run many times by tinybench; a round's figure is the median batch, which neither a pause of
  * the collector nor another process on the machine moves.
  */
-export function micro(operation: () => unknown, o: { ms?: number; batch?: number } = {}): Contestant {
-  const { ms = 40, batch = BATCH } = o;
+export function micro(operation: () => unknown, o: { batch?: number } = {}): Contestant {
+  const { batch = BATCH } = o;
   const first = operation();
   const isAsync = first instanceof Promise;
   const run = isAsync
@@ -134,7 +135,7 @@ export function micro(operation: () => unknown, o: { ms?: number; batch?: number
   return {
     async run(round) {
       const bench = new Bench({
-        time: round < 0 ? Math.max(ms, WARM_MS) : ms,
+        time: round < 0 ? pace.warmMs : pace.roundMs,
         iterations: 8,
         warmup: false,
         throws: true,

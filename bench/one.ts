@@ -3,6 +3,7 @@
  * `node --expose-gc bench/one.ts <question> <options as JSON>`. Started by `session.ts`; prints one message a line.
  */
 import process from "node:process";
+import { pace } from "./harness.ts";
 import { removeScratch } from "./support/cache.ts";
 import type { Context } from "./support/context.ts";
 import type { Options } from "./support/options.ts";
@@ -16,6 +17,7 @@ function say(message: Message): void {
 
 const [question, json] = process.argv.slice(2);
 const options = JSON.parse(json ?? "{}") as Options;
+if (options.quick) Object.assign(pace, { roundMs: 15, warmMs: 80 });
 let said = 0;
 const progress = (label: string, done: number, total: number): void => {
   const now = performance.now();

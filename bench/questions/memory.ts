@@ -24,6 +24,7 @@ import { amount } from "../support/words.ts";
 const MOST_HEAP = 50e6;
 const LOOKUPS = 10_000;
 const REBUILDS = 20;
+const REBUILDS_QUICK = 5;
 /** Rebuilds and churn are of this many at most: what they leave behind does not depend on it. */
 const MOST_REBUILT = 20_000;
 
@@ -98,11 +99,12 @@ async function fileSizes(context: Context, stored: Stored): Promise<string[]> {
   const few = await storedDefinitions(context, context.quick ? 1_000 : Math.min(context.n, MOST_REBUILT));
   const indexDir = join(scratch("rebuilds"), "index");
   const { openDefinitionIndex } = await load(context.library, "definitions");
+  const rebuilds = context.quick ? REBUILDS_QUICK : REBUILDS;
   const sizes: number[] = [];
   // That each of them is built anew is what is wanted here.
   process.removeAllListeners("warning");
-  for (let rebuild = 0; rebuild <= REBUILDS; rebuild++) {
-    context.progress("rebuilds", rebuild, REBUILDS);
+  for (let rebuild = 0; rebuild <= rebuilds; rebuild++) {
+    context.progress("rebuilds", rebuild, rebuilds);
     // Another identity each time: what is stored cannot be used.
     const options = { roots: few.roots, indexDir, boundary: few.repoDir, maxFileBytes: 1_000_000 + (rebuild % 2) };
     const each = await openDefinitionIndex(options);
@@ -113,7 +115,7 @@ async function fileSizes(context: Context, stored: Stored): Promise<string[]> {
   const [first = 0, last = 0] = [sizes[0], sizes.at(-1)];
   return [
     `the file takes ${Math.round(fileSize / context.n)} bytes a definition`,
-    `after ${REBUILDS} rebuilds of ${count(few.n)} it has ${(last / first).toFixed(2)} times its size`,
+    `after ${rebuilds} rebuilds of ${count(few.n)} it has ${(last / first).toFixed(2)} times its size`,
   ];
 }
 

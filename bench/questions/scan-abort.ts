@@ -9,6 +9,7 @@ import { type Answer, atMost, row } from "../support/rows.ts";
 
 /** In each round, at moments spread over the scan. */
 const ABORTS = 20;
+const ABORTS_QUICK = 8;
 /** The later moments are like the earlier ones. */
 const LATEST_MS = 500;
 
@@ -16,6 +17,7 @@ export async function answer(context: Context): Promise<Answer> {
   const { scan } = await load(context.library, "scan");
   const stored = await storedDefinitions(context, context.n);
   const whole = await scanUntil(scan, stored.repoDir, null);
+  const aborts = context.quick ? ABORTS_QUICK : ABORTS;
   const took: number[] = [];
   const left: number[] = [];
   const series = await race(
@@ -24,8 +26,8 @@ export async function answer(context: Context): Promise<Answer> {
         run: async (round) => {
           const before = holdings();
           const each: number[] = [];
-          for (let n = 0; n < ABORTS; n++) {
-            const moment = ((n + 0.5) / ABORTS) * Math.min(whole * 0.8, LATEST_MS);
+          for (let n = 0; n < aborts; n++) {
+            const moment = ((n + 0.5) / aborts) * Math.min(whole * 0.8, LATEST_MS);
             try {
               await scanUntil(scan, stored.repoDir, moment);
             } catch (error) {

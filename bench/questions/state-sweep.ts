@@ -8,6 +8,7 @@ import { LoopWatch } from "../support/loop-delay.ts";
 import { type Answer, atMost, atMostTimes, figure, row } from "../support/rows.ts";
 
 const MANY = 10_000;
+const MANY_QUICK = 2_000;
 const REPEATS = 9;
 const PATCH = { error: "orchestrator restart" };
 
@@ -24,6 +25,7 @@ export async function answer(context: Context): Promise<Answer> {
     if (transitioned !== howMany) throw new Error(`${transitioned} of ${howMany} leases were ended`);
   };
   const floorFew = oneCommit(bare, ACTIVE);
+  const howMany = context.quick ? MANY_QUICK : MANY;
   const holds = new Series();
   try {
     const few = await race(
@@ -36,17 +38,17 @@ export async function answer(context: Context): Promise<Answer> {
     const many = await race(
       {
         ours: {
-          before: leave(MANY),
+          before: leave(howMany),
           run: async (round) => {
             const watch = new LoopWatch();
-            await sweep(MANY);
+            await sweep(howMany);
             const { max, cpu } = watch.stop();
             if (round >= 0) holds.add(max, cpu);
           },
         },
-        floor: oneCommit(bare, MANY),
+        floor: oneCommit(bare, howMany),
       },
-      context.race(`sweeps of ${count(MANY)}`),
+      context.race(`sweeps of ${count(howMany)}`),
     );
     return {
       rows: [
@@ -54,7 +56,7 @@ export async function answer(context: Context): Promise<Answer> {
           floor: figure(few.floor),
           verdicts: [atMostTimes(few.ours, few.floor, 1.5, "one commit of the same rows")],
         }),
-        row("sweep", `${count(MANY)} leases`, many.ours, {
+        row("sweep", `${count(howMany)} leases`, many.ours, {
           floor: figure(many.floor),
           verdicts: [
             atMost(many.ours.median, 300, "≤ 300 ms", { byCpu: figure(many.ours).cpu }),
