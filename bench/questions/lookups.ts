@@ -16,7 +16,7 @@ import {
 } from "../support/definitions.ts";
 import { type Answer, atMost, atMostTimes, figure, type Point, type Row, row, timesFaster } from "../support/rows.ts";
 
-const NAMES = 16_384;
+const NAMES = 8_192;
 const SCAN_ROUNDS = 5;
 
 export async function answer(context: Context): Promise<Answer> {
@@ -50,6 +50,8 @@ async function subjectOf(context: Context, n: number): Promise<Subject> {
     return micro(() => of(next()), batch === undefined ? {} : { batch });
   };
   const pathOf = (name: string): string => `${stored.typeDir}/${name}.yaml`;
+  // What is looked at first is cold: the kernel's caches have all files, or whoever comes first pays for the others.
+  for (const name of known) readDocument(pathOf(name));
   const documentJson = JSON.stringify(readDocument(pathOf(known[0] ?? "")));
   const contestants: Record<string, Contestant> = {
     hit: over(known, (name) => index.findByName(TYPE, name)),
