@@ -65,13 +65,26 @@ export class Kit<D, S extends string> {
     decide: (current: StoredRow | null, moment: Moment) => Next,
     o: { expectAbsent?: boolean } = {},
   ): Promise<StoredRow> {
-    let current = o.expectAbsent ? null : await this.store.get(id, scope);
+    // First by what is likely; a refusal counts only when the record has been read.
+    let current: StoredRow | null | undefined = o.expectAbsent ? null : this.store.recall(id);
+    let isRead = false;
     for (;;) {
+      if (current === undefined) {
+        current = await this.store.get(id, scope);
+        isRead = true;
+      }
       const moment = this.moment();
-      const change = { base: current, next: this.draft(decide(current, moment)) };
-      const [row] = await this.store.write([change], { epoch: moment.epoch }, scope);
+      let next: RowDraft;
+      try {
+        next = this.draft(decide(current, moment));
+      } catch (error) {
+        if (isRead) throw error;
+        current = undefined;
+        continue;
+      }
+      const [row] = await this.store.write([{ base: current, next }], { epoch: moment.epoch }, scope);
       if (row) return row;
-      current = await this.store.get(id, scope);
+      current = undefined;
     }
   }
 }

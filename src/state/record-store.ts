@@ -76,6 +76,8 @@ export interface RecordStore {
   readonly epoch: number;
 
   get(id: string, scope: Scope): Promise<StoredRow | null>;
+  /** The row as this process wrote it lately, if it remembers; by now it may be another, or gone. */
+  recall(id: string): StoredRow | undefined;
   page(query: PageQuery, scope: Scope): Promise<StoredRow[]>;
   /** The last position of each of the states that has any record. */
   last(states: readonly string[], scope: Scope): Promise<Position[]>;

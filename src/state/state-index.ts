@@ -221,13 +221,18 @@ export class OpenStateIndex<D, S extends string> implements StateIndex<D, S> {
     return this.#serial.run(id, scope.signal, change);
   }
 
-  async #call<T>(run: () => Promise<T>): Promise<T> {
-    const call = (async () => run())();
-    this.#calls.add(call);
+  #call<T>(run: () => Promise<T>): Promise<T> {
+    let call: Promise<T>;
     try {
-      return await call;
-    } finally {
-      this.#calls.delete(call);
+      call = run();
+    } catch (error) {
+      return Promise.reject(error);
     }
+    const done = (): void => {
+      this.#calls.delete(call);
+    };
+    this.#calls.add(call);
+    call.then(done, done);
+    return call;
   }
 }

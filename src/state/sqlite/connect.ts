@@ -3,6 +3,7 @@ import { abortable, deferred } from "../../abort.ts";
 import { StateStoreBusyError } from "../../errors.ts";
 import { toError } from "./failure.ts";
 import type { FromWriter } from "./protocol.ts";
+import { Slots } from "./slots.ts";
 import { startInline, startThread, type WriterHost, workersAllowed } from "./thread.ts";
 import { SLOTS, WriterClient } from "./writer-client.ts";
 
@@ -39,7 +40,7 @@ async function open(
   flushed: boolean,
   options: OpenOptions,
 ): Promise<WriterClient | null> {
-  const slots = new SharedArrayBuffer(4 * SLOTS);
+  const slots = Slots.memory(SLOTS);
   const gate = new SharedArrayBuffer(4);
   const opened = deferred<boolean>();
   let client: WriterClient | null = null;

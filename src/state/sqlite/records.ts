@@ -17,6 +17,7 @@ import type { Registration } from "../secondary.ts";
 import { toError } from "./failure.ts";
 import { type Answer, inspectStore } from "./inspect.ts";
 import type { Base, Description, RegisterBody, WriteResult } from "./protocol.ts";
+import { RecentRows } from "./recent.ts";
 import type { StoreLease } from "./shared.ts";
 import type { SqliteStore } from "./store.ts";
 import { runTask, workersAllowed } from "./thread.ts";
@@ -24,6 +25,7 @@ import { runTask, workersAllowed } from "./thread.ts";
 export class SqliteRecords implements RecordStore {
   readonly #lease: StoreLease;
   readonly #store: SqliteStore;
+  readonly #recent = new RecentRows();
   #description: Description;
   #registration: Registration;
 
@@ -57,6 +59,10 @@ export class SqliteRecords implements RecordStore {
     return this.#store.read(scope, (reader) => reader.get(this.#description.index, id));
   }
 
+  recall(id: string): StoredRow | undefined {
+    return this.#recent.get(id);
+  }
+
   page(query: PageQuery, scope: Scope): Promise<StoredRow[]> {
     const { index, listing } = this.#description;
     const page = { ...query, index, secondary: query.secondary ?? listing, isListing: query.secondary === null };
@@ -86,7 +92,13 @@ export class SqliteRecords implements RecordStore {
     if (redescribed !== undefined) this.#redescribe(redescribed);
     return changes.map(({ next }, at) => {
       const rec = outcomes[at];
-      return typeof rec === "number" ? { ...next, rec } : null;
+      if (typeof rec !== "number") {
+        this.#recent.forget(next.id);
+        return null;
+      }
+      const row = { ...next, rec };
+      if (changes.length === 1) this.#recent.keep(row);
+      return row;
     });
   }
 

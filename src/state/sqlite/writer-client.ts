@@ -14,6 +14,13 @@ import type { WriterHost } from "./thread.ts";
 
 /** Requests with the writer at a time; more wait here. */
 export const SLOTS = 4_096;
+/**
+ * So many replies are settled, and requests sent, at a time: the writer works on the first requests of a turn while those
+ * who were answered later still prepare theirs.
+ */
+const CHUNK = 8;
+/** Fewer when the writer has nothing to do. */
+const FIRST_CHUNK = 3;
 
 /** The longest delay of a timer. */
 const LONGEST_TIMER_MS = 2_147_483_647;
@@ -81,7 +88,9 @@ export class WriterClient {
   /** With the writer, by slot. */
   readonly #sent = new Map<number, Pending>();
   #waiting: Pending[] = [];
+  /** There is a turn at whose end something may be sent; and replies that are yet to be settled. */
   #sending = false;
+  #settling = false;
   #deadline: NodeJS.Timeout | undefined;
   #deadlineAt = Number.POSITIVE_INFINITY;
   #failure: Error | null = null;
@@ -123,10 +132,8 @@ export class WriterClient {
   }
 
   receive(message: FromWriter): void {
-    if ("replies" in message) for (const reply of message.replies) this.#settle(reply, message.commit);
+    if ("replies" in message) this.#settleInChunks(message.replies, message.commit ?? null, 0);
     else if ("closed" in message) this.#closing?.resolve();
-    if (this.#waiting.length > 0) this.#sendSoon();
-    this.#rest();
   }
 
   /** The thread is gone: nobody knows what became of what it had taken. */
@@ -154,15 +161,23 @@ export class WriterClient {
     await this.#host.terminate();
   }
 
-  /** At the end of the turn: everything that is asked for in one turn becomes one transaction. */
+  /** In chunks, the last at the end of the turn: everything that is asked for in one turn becomes one transaction. */
   #sendSoon(): void {
-    if (this.#sending) return;
-    this.#sending = true;
-    setImmediate(() => this.#send());
+    if (!this.#sending) {
+      this.#sending = true;
+      this.#slots.turnGoesOn();
+      setImmediate(() => {
+        this.#sending = false;
+        this.#send();
+        if (!this.#settling) this.#slots.turnIsOver();
+      });
+    } else if (this.#waiting.length >= (this.#sent.size === 0 ? FIRST_CHUNK : CHUNK)) {
+      this.#send();
+      this.#slots.turnGoesOn();
+    }
   }
 
   #send(): void {
-    this.#sending = false;
     const requests: Request[] = [];
     let at = 0;
     for (; at < this.#waiting.length; at++) {
@@ -178,7 +193,17 @@ export class WriterClient {
     if (requests.length > 0) this.#host.post({ requests });
   }
 
-  #settle({ slot, result }: Reply, commit: CommitTimes | null = null): void {
+  /** Between two chunks those who were answered go on; promises do not let them before the turn of the event loop ends. */
+  #settleInChunks(replies: readonly Reply[], commit: CommitTimes | null, from: number): void {
+    const to = Math.min(from + (from === 0 ? FIRST_CHUNK : CHUNK), replies.length);
+    for (const reply of replies.slice(from, to)) this.#settle(reply, commit);
+    this.#settling = to < replies.length;
+    if (this.#settling) setImmediate(() => this.#settleInChunks(replies, commit, to));
+    this.#sendSoon();
+    this.#rest();
+  }
+
+  #settle({ slot, result }: Reply, commit: CommitTimes | null): void {
     const pending = this.#sent.get(slot);
     if (pending === undefined) return;
     this.#sent.delete(slot);
