@@ -92,7 +92,8 @@ export class Freshness {
       state.checkedAt = this.observations;
       if (state.hasSymlinks) this.#stamps.checkLinks(state);
       // The disk may have come to its senses (EMFILE), and no event tells of that.
-      for (const { root, filename } of state.unreadable.values()) this.mark(state, root, filename);
+      if (state.unreadable.size > 0)
+        for (const { root, filename } of state.unreadable.values()) this.mark(state, root, filename);
     }
     const pending = state.pendingFiles;
     if (pending > INLINE_FILES) return false;

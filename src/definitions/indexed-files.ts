@@ -27,7 +27,7 @@ export class IndexedFiles {
   }
 
   pathOf(state: TypeState, root: number, filename: string): string {
-    return `${this.#tree.dirOf(state, root)}/${filename}`;
+    return this.#tree.prefixOf(state, root) + filename;
   }
 
   /** Every file of the type that has this name, broken ones left out. */

@@ -19,6 +19,34 @@ export function nameKey(name: string, typeId: number): Buffer {
   return key;
 }
 
+/**
+ * How LMDB is given a key: bytes as they are, and the name key of a look-up straight into its memory. One object serves
+ * all look-ups; it is written out before the call that takes it returns.
+ */
+export class SoughtName {
+  name = "";
+  typeId = 0;
+
+  writeTo(target: Buffer, at: number): number {
+    const { name, typeId } = this;
+    if (name.length * 3 > LONGEST_TEXT) return at + nameKey(name, typeId).copy(target, at);
+    const end = at + target.write(name, at, "utf8");
+    target[end] = 0;
+    return target.writeUInt32BE(typeId, end + 1);
+  }
+}
+
+export const keyEncoder = {
+  writeKey(key: Uint8Array | SoughtName, target: Buffer, at: number): number {
+    if (key instanceof SoughtName) return key.writeTo(target, at);
+    target.set(key, at);
+    return at + key.length;
+  },
+  readKey(source: Buffer, start: number, end: number): Buffer {
+    return Uint8Array.prototype.slice.call(source, start, end) as Buffer;
+  },
+};
+
 /** The range of all types' keys of one name. */
 export function nameRange(name: string): { start: Buffer; end: Buffer } {
   const start = nameKey(name, 0);

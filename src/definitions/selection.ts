@@ -238,6 +238,7 @@ export class Selection {
   }
 
   #throwUnreadable(state: TypeState, roots: readonly number[]): void {
+    if (state.unreadable.size === 0) return;
     for (const { root, error } of state.unreadable.values()) if (roots.includes(root)) throw error;
   }
 

@@ -1,7 +1,18 @@
 /** The index's four tables, and what of them is not written yet. */
 import type { Database, RootDatabase } from "lmdb";
 import { compareUtf8 } from "../scan/order.ts";
-import { fileKey, filePrefix, isWhole, LONG_TEXT_KEPT, nameKey, nameRange, relativePath, typeIdOf } from "./keys.ts";
+import {
+  fileKey,
+  filePrefix,
+  isWhole,
+  keyEncoder,
+  LONG_TEXT_KEPT,
+  nameKey,
+  nameRange,
+  relativePath,
+  SoughtName,
+  typeIdOf,
+} from "./keys.ts";
 import { longPathOf } from "./records.ts";
 
 /** One write that waits for its commit: table, key, value (null removes). */
@@ -17,20 +28,29 @@ export const TABLES: readonly TableName[] = ["names", "ids", "files", "types"];
 export class Table {
   readonly name: TableName;
   readonly #db: Database<Buffer, Buffer>;
+  readonly #sought = new SoughtName();
+  /** The same as a key, which {@link keyEncoder} knows and lmdb's types do not. */
+  readonly #soughtKey = this.#sought as unknown as Buffer;
   readonly #waiting = new Map<string, Buffer | null>();
 
   constructor(name: TableName, root: RootDatabase) {
     this.name = name;
-    this.#db = root.openDB<Buffer, Buffer>({ name, encoding: "binary", keyEncoding: "binary" });
+    const options = { name, encoding: "binary" as const, keyEncoder };
+    this.#db = root.openDB<Buffer, Buffer>(options);
   }
 
-  /** The value, valid until the next get: {@link copyOf} what must live longer. */
+  /** The value under a name key, valid until the next get: {@link copyOf} what must live longer. */
+  peekName(name: string, typeId: number): Buffer | undefined {
+    if (this.#waiting.size !== 0) return this.peek(nameKey(name, typeId));
+    this.#sought.name = name;
+    this.#sought.typeId = typeId;
+    return this.#db.getBinaryFast(this.#soughtKey);
+  }
+
+  /** As {@link peekName}, of any key. */
   peek(key: Buffer): Buffer | undefined {
-    if (this.#waiting.size !== 0) {
-      const waiting = this.#waiting.get(key.toString("latin1"));
-      if (waiting !== undefined) return waiting ?? undefined;
-    }
-    return this.#db.getBinaryFast(key);
+    const waiting = this.#waiting.get(key.toString("latin1"));
+    return waiting === undefined ? this.#db.getBinaryFast(key) : (waiting ?? undefined);
   }
 
   get(key: Buffer): Buffer | undefined {
@@ -139,11 +159,12 @@ export class DefinitionStore {
   }
 
   peekName(name: string, typeId: number): Buffer | undefined {
-    return this.names.peek(nameKey(name, typeId));
+    return this.names.peekName(name, typeId);
   }
 
   getId(id: string, typeId: number): Buffer | undefined {
-    return this.ids.get(nameKey(id, typeId));
+    const value = this.ids.peekName(id, typeId);
+    return value === undefined ? undefined : copyOf(value);
   }
 
   getFile(root: number, type: string, filename: string): Buffer | undefined {

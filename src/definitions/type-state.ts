@@ -18,6 +18,8 @@ export class TypeState {
   readonly children = new Map<string, TypeState>();
   /** Per root; null where the type has no directory. */
   readonly dirs: (TypeDirectory | null)[];
+  /** The path of each root's directory with a slash behind it, once somebody has asked. */
+  readonly prefixes: string[] = [];
   /** Valid definitions per root, as of the last sweep and what was applied since. */
   readonly counts: number[];
   /** Files that may have changed, per root. */

@@ -109,6 +109,15 @@ export class TypeTree {
     return state.type === "" ? dir : `${dir}/${state.type}`;
   }
 
+  /** The same, for a file's name to be put behind it. */
+  prefixOf(state: TypeState, root: number): string {
+    const known = state.prefixes[root];
+    if (known !== undefined) return known;
+    const prefix = `${this.dirOf(state, root)}/`;
+    state.prefixes[root] = prefix;
+    return prefix;
+  }
+
   /** Whether the type has a directory in this root, as far as its parent's listing and the events since tell. */
   exists(state: TypeState, root: number): boolean {
     if (state.parent === null) return this.roots[root]?.present === true;

@@ -48,6 +48,11 @@ export function libc(): Libc | null {
   return loaded;
 }
 
+/** The same where somebody has loaded it already: for what can do without, and is not worth the loading. */
+export function libcIfLoaded(): Libc | null {
+  return loaded ?? null;
+}
+
 function load(): Libc | null {
   if (process.platform !== "linux") return null;
   try {
