@@ -24,8 +24,10 @@ export interface UnknownDirectory {
 const FILES_WORTH_A_THREAD = 6_000;
 /** Two milliseconds of work: other requests, and what the other thread has read, wait no longer. */
 const FILES_HERE = 256;
-/** While these are read there, as many that were read before are written here. */
-const FILES_THERE = 8_192;
+/** Read there in one go: what one takes in the time of a pause here. */
+const FILES_THERE = 1_024;
+/** So many times as many are read ahead there, so that it has work during a commit here: at about 600 bytes a file. */
+const GOES_AHEAD = 24;
 
 /** `pause` is asked often; it returns null when no pause is due. Returns how many valid definitions were found. */
 export async function readDirectory(
@@ -45,12 +47,14 @@ export async function readDirectory(
 
   const pool = await secondThread(names.length, options);
   const there = async (pool: WorkerPool): Promise<void> => {
-    for (let reading = readThere(pool, directory, take(FILES_THERE)); ; ) {
-      const read = await reading;
-      const chunk = take(FILES_THERE);
-      if (chunk.length > 0) reading = readThere(pool, directory, chunk);
-      taker.takeRead(read, options);
-      if (chunk.length === 0) return;
+    const ahead: Promise<ReadThere>[] = [];
+    for (;;) {
+      while (ahead.length < GOES_AHEAD && next < names.length) {
+        ahead.push(readThere(pool, directory, take(FILES_THERE)));
+      }
+      const reading = ahead.shift();
+      if (reading === undefined) return;
+      taker.takeRead(await reading, options);
     }
   };
   const here = async (): Promise<void> => {

@@ -98,14 +98,19 @@ export class IndexedFiles {
     }
   }
 
-  /** No symbolic link on the way from the root to the type. */
-  isPlainPath(root: number, type: string): boolean {
+  /**
+   * What lies on the way from the root to the type at this moment: directories alone, something that ends it, or something
+   * else, a symbolic link above all, behind which no type is looked for.
+   */
+  wayTo(root: number, type: string): "plain" | "absent" | "other" {
     let dir = this.roots[root]?.dir ?? "";
+    if (readStamp(dir, true, this.#scratch, 0) === "absent") return "absent";
     for (const part of type === "" ? [] : type.split("/")) {
       dir = `${dir}/${part}`;
-      if (readStamp(dir, false, this.#scratch, 0) !== "directory") return false;
+      const kind = readStamp(dir, false, this.#scratch, 0);
+      if (kind !== "directory") return kind === "absent" ? "absent" : "other";
     }
-    return true;
+    return "plain";
   }
 }
 

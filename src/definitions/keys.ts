@@ -20,10 +20,15 @@ export function nameKey(name: string, typeId: number): Buffer {
 }
 
 /**
- * How LMDB is given a key: bytes as they are, and the name key of a look-up straight into its memory. One object serves
- * all look-ups; it is written out before the call that takes it returns.
+ * A key that is written straight into LMDB's memory: bytes of its own would be an object for each call. One serves many
+ * calls, since it is written out before the call that takes it returns.
  */
-export class SoughtName {
+export interface WrittenKey {
+  /** The end of what it has written. */
+  writeTo(target: Buffer, at: number): number;
+}
+
+export class WrittenNameKey implements WrittenKey {
   name = "";
   typeId = 0;
 
@@ -36,9 +41,22 @@ export class SoughtName {
   }
 }
 
+export class WrittenFileKey implements WrittenKey {
+  root = 0;
+  relative = "";
+
+  writeTo(target: Buffer, at: number): number {
+    const { root, relative } = this;
+    if (relative.length * 3 > LONGEST_TEXT) return at + fileKey(root, relative).copy(target, at);
+    target[at] = root;
+    return at + 1 + target.write(relative, at + 1, "utf8");
+  }
+}
+
+/** How LMDB is given a key. */
 export const keyEncoder = {
-  writeKey(key: Uint8Array | SoughtName, target: Buffer, at: number): number {
-    if (key instanceof SoughtName) return key.writeTo(target, at);
+  writeKey(key: Uint8Array | WrittenKey, target: Buffer, at: number): number {
+    if (!(key instanceof Uint8Array)) return key.writeTo(target, at);
     target.set(key, at);
     return at + key.length;
   },

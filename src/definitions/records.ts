@@ -10,6 +10,7 @@
 import type { ProblemKind } from "../errors.ts";
 import { compareUtf8 } from "../scan/order.ts";
 import { STAMP_BYTES } from "../scan/stamp.ts";
+import { type Packing, Scratch } from "./arena.ts";
 import { mayShareKey } from "./keys.ts";
 
 /** A file as it was last read. */
@@ -41,13 +42,7 @@ export interface ProblemRecord extends FileFacts {
   column: number;
 }
 
-/** Where a record is packed before its size is known. */
-let scratch = Buffer.allocUnsafeSlow(16 * 1024);
-
-function scratchOf(size: number): Buffer {
-  if (size > scratch.length) scratch = Buffer.allocUnsafeSlow(2 * size);
-  return scratch;
-}
+const scratch = new Scratch();
 
 const SYMLINK = 1;
 const RACY = 2;
@@ -163,8 +158,13 @@ export function candidatesIn(value: Buffer): PackedCandidate[] {
   return candidates;
 }
 
-/** Packs a file for the list of its name; a broken file stands in the list of the name that it is called after. */
 export function packCandidate(file: FileRecord): Buffer {
+  writeCandidate(scratch, file);
+  return scratch.take();
+}
+
+/** Packs a file for the list of its name; a broken file stands in the list of the name that it is called after. */
+export function writeCandidate(to: Packing, file: FileRecord): void {
   const entry = file.kind === "entry" ? file : null;
   const sameType = entry !== null && entry.declaredType === file.type;
   const declared = entry === null || sameType ? "" : (entry.declaredType ?? "");
@@ -173,11 +173,12 @@ export function packCandidate(file: FileRecord): Buffer {
   const name = entry?.name ?? nameCalledBy(file.filename);
   const named = file.filename === `${name}.yaml`;
   const filename = named ? "" : file.filename;
-  const bytes = scratchOf(
+  const bytes = to.reserve(
     CANDIDATE_HEADER + 3 * (filename.length + id.length + name.length + declared.length + document.length),
   );
-  bytes[0] = file.root;
-  bytes[1] =
+  const start = to.at;
+  bytes[start] = file.root;
+  bytes[start + 1] =
     (file.symlink ? SYMLINK : 0) |
     (file.racy ? RACY : 0) |
     (entry !== null && entry.documentJson !== null ? HAS_DOCUMENT : 0) |
@@ -185,19 +186,20 @@ export function packCandidate(file: FileRecord): Buffer {
     (sameType ? DECLARES_ITS_DIRECTORY : 0) |
     (entry === null ? BROKEN : 0) |
     (named ? NAMED : 0);
-  bytes.set(file.stamp, STAMP_AT);
-  let at = CANDIDATE_HEADER;
-  const write = (text: string): number => {
-    const written = bytes.write(text, at, "utf8");
-    at += written;
-    return written;
-  };
-  bytes.writeUInt16LE(write(filename), 2);
-  bytes.writeUInt32LE(write(id), 4);
-  bytes.writeUInt32LE(write(name), 8);
-  bytes.writeUInt32LE(write(declared), 12);
-  bytes.writeUInt32LE(write(document), 16);
-  return Buffer.from(bytes.subarray(0, at));
+  bytes.set(file.stamp, start + STAMP_AT);
+  to.at = start + CANDIDATE_HEADER;
+  bytes.writeUInt16LE(writeText(to, bytes, filename), start + 2);
+  bytes.writeUInt32LE(writeText(to, bytes, id), start + 4);
+  bytes.writeUInt32LE(writeText(to, bytes, name), start + 8);
+  bytes.writeUInt32LE(writeText(to, bytes, declared), start + 12);
+  bytes.writeUInt32LE(writeText(to, bytes, document), start + 16);
+}
+
+/** Its length in bytes. */
+function writeText(to: Packing, bytes: Buffer, text: string): number {
+  const written = text === "" ? 0 : bytes.write(text, to.at, "utf8");
+  to.at += written;
+  return written;
 }
 
 /** The name that `{name}.yaml` is called after. */
@@ -230,23 +232,18 @@ export interface IdPlace {
 const PLACE_HEADER = 11;
 
 export function packPlaces(places: readonly IdPlace[]): Buffer {
-  let most = 0;
-  for (const { filename, name, id } of places) most += PLACE_HEADER + 3 * (filename.length + name.length + id.length);
-  const bytes = scratchOf(most);
-  let at = 0;
-  for (const { root, filename, name, id } of places) {
-    const start = at;
-    bytes[start] = root;
-    at += PLACE_HEADER;
-    const filenameBytes = bytes.write(filename, at, "utf8");
-    const nameBytes = filename === `${name}.yaml` ? 0 : bytes.write(name, at + filenameBytes, "utf8");
-    const idBytes = mayShareKey(id) ? bytes.write(id, at + filenameBytes + nameBytes, "utf8") : 0;
-    bytes.writeUInt16LE(filenameBytes, start + 1);
-    bytes.writeUInt32LE(nameBytes, start + 3);
-    bytes.writeUInt32LE(idBytes, start + 7);
-    at += filenameBytes + nameBytes + idBytes;
-  }
-  return Buffer.from(bytes.subarray(0, at));
+  for (const { root, filename, name, id } of places) writePlace(scratch, root, filename, name, id);
+  return scratch.take();
+}
+
+export function writePlace(to: Packing, root: number, filename: string, name: string, id: string): void {
+  const bytes = to.reserve(PLACE_HEADER + 3 * (filename.length + name.length + id.length));
+  const start = to.at;
+  bytes[start] = root;
+  to.at = start + PLACE_HEADER;
+  bytes.writeUInt16LE(writeText(to, bytes, filename), start + 1);
+  bytes.writeUInt32LE(writeText(to, bytes, filename === `${name}.yaml` ? "" : name), start + 3);
+  bytes.writeUInt32LE(writeText(to, bytes, mayShareKey(id) ? id : ""), start + 7);
 }
 
 /** `id`: the one that the value was got by. */
@@ -297,22 +294,42 @@ export type PackedFile =
       relative: string | null;
     };
 
-/** `longPath` is the path below the root where the key cannot hold it, else null. */
 export function packFile(file: FileRecord, longPath: string | null): Buffer {
+  writeFile(scratch, file, longPath);
+  return scratch.take();
+}
+
+/** `longPath` is the path below the root where the key cannot hold it, else null. */
+export function writeFile(to: Packing, file: FileRecord, longPath: string | null): void {
   const first = file.kind === "entry" ? file.id : file.message;
   const second = file.kind === "entry" ? file.name : `${file.line}:${file.column}`;
   const third = longPath ?? "";
-  const bytes = scratchOf(FILE_HEADER + 12 + 3 * (first.length + second.length + third.length));
-  bytes[0] = KINDS.indexOf(file.kind === "entry" ? "entry" : file.problemKind);
-  bytes[1] = (file.symlink ? SYMLINK : 0) | (file.racy ? RACY : 0) | (longPath === null ? 0 : LONG_PATH);
-  bytes.set(file.stamp, FILE_STAMP_AT);
-  let at = FILE_HEADER;
-  for (const text of [first, second, third]) {
-    const written = bytes.write(text, at + 4, "utf8");
-    bytes.writeUInt32LE(written, at);
-    at += 4 + written;
-  }
-  return Buffer.from(bytes.subarray(0, at));
+  const bytes = to.reserve(FILE_HEADER + 12 + 3 * (first.length + second.length + third.length));
+  const start = to.at;
+  bytes[start] = KINDS.indexOf(file.kind === "entry" ? "entry" : file.problemKind);
+  bytes[start + 1] = (file.symlink ? SYMLINK : 0) | (file.racy ? RACY : 0) | (longPath === null ? 0 : LONG_PATH);
+  bytes.set(file.stamp, start + FILE_STAMP_AT);
+  to.at = start + FILE_HEADER;
+  writeSized(to, bytes, first);
+  writeSized(to, bytes, second);
+  writeSized(to, bytes, third);
+}
+
+/** The most that all records of a file take together, its path below the root included. */
+export function mostBytes(file: FileRecord, relative: string): number {
+  const texts =
+    file.kind === "entry"
+      ? 3 * (file.id.length + file.name.length) + (file.declaredType?.length ?? 0) + (file.documentJson?.length ?? 0)
+      : file.message.length + 2 * file.filename.length + LINE_AND_COLUMN;
+  return FILE_HEADER + 12 + CANDIDATE_HEADER + PLACE_HEADER + 3 * (texts + 2 * file.filename.length + relative.length);
+}
+
+const LINE_AND_COLUMN = 40;
+
+function writeSized(to: Packing, bytes: Buffer, text: string): void {
+  const start = to.at;
+  to.at = start + 4;
+  bytes.writeUInt32LE(writeText(to, bytes, text), start);
 }
 
 export function isRacyFile(value: Uint8Array): boolean {

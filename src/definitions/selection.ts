@@ -99,13 +99,13 @@ export class Selection {
     }
   }
 
-  /** `{name}.yaml` in the first lookup root, if it agrees, is the answer whatever else there is. */
+  /** `{name}.yaml` in the first lookup root that has the type at all, if it agrees, is the answer whatever else there is. */
   attemptDirectly<R>({ query, accept }: Search<R>): R | typeof NOT_READY {
     const { type, key: name } = query;
     if (query.by !== "name" || type === null || !isTypePath(type) || !isFilename(name)) return NOT_READY;
     if (`${type}/`.startsWith(`${LOCK_DIRECTORY}/`)) return NOT_READY;
-    const [root] = this.rootOrder(query.roots);
-    if (root === undefined || !this.#files.isPlainPath(root, type)) return NOT_READY;
+    const root = this.rootOrder(query.roots).find((root) => this.#files.wayTo(root, type) !== "absent");
+    if (root === undefined || this.#files.wayTo(root, type) !== "plain") return NOT_READY;
     const { dir = "", name: rootName = "" } = this.#files.roots[root] ?? {};
     const occupant = this.#files.examine(`${dir}/${relativePath(type, `${name}.yaml`)}`, rootName, type);
     if (occupant.kind !== "entry" || occupant.entry.name !== name) return NOT_READY;

@@ -10,8 +10,9 @@ import {
   nameKey,
   nameRange,
   relativePath,
-  SoughtName,
   typeIdOf,
+  type WrittenKey,
+  WrittenNameKey,
 } from "./keys.ts";
 import { longPathOf } from "./records.ts";
 
@@ -28,9 +29,7 @@ export const TABLES: readonly TableName[] = ["names", "ids", "files", "types"];
 export class Table {
   readonly name: TableName;
   readonly #db: Database<Buffer, Buffer>;
-  readonly #sought = new SoughtName();
-  /** The same as a key, which {@link keyEncoder} knows and lmdb's types do not. */
-  readonly #soughtKey = this.#sought as unknown as Buffer;
+  readonly #sought = new WrittenNameKey();
   readonly #waiting = new Map<string, Buffer | null>();
 
   constructor(name: TableName, root: RootDatabase) {
@@ -44,7 +43,7 @@ export class Table {
     if (this.#waiting.size !== 0) return this.peek(nameKey(name, typeId));
     this.#sought.name = name;
     this.#sought.typeId = typeId;
-    return this.#db.getBinaryFast(this.#soughtKey);
+    return this.#db.getBinaryFast(asKey(this.#sought));
   }
 
   /** As {@link peekName}, of any key. */
@@ -77,24 +76,29 @@ export class Table {
   }
 
   /** Inside a transaction. */
-  commit(key: Uint8Array, value: Uint8Array | null): void {
-    if (value === null) this.#db.removeSync(key as Buffer);
-    else this.#db.putSync(key as Buffer, value as Buffer);
+  commit(key: Uint8Array | WrittenKey, value: Uint8Array | null): void {
+    if (value === null) this.#db.removeSync(asKey(key));
+    else this.#db.putSync(asKey(key), value as Buffer);
   }
 
   /** What lies in the range, and what waits to; in no order. For ranges that hold few. */
   all(start: Buffer, end: Buffer): Map<string, Buffer | null> {
     const found = new Map<string, Buffer | null>();
-    for (const { key, value } of this.range(start, end)) found.set(key.toString("latin1"), copyOf(value));
+    for (const { key, value } of this.range(start, end)) found.set(key.toString("latin1"), value);
     const [first, behind] = [start.toString("latin1"), end.toString("latin1")];
     for (const [key, value] of this.#waiting) if (key >= first && key < behind) found.set(key, value);
     return found;
   }
 
-  /** Committed records only: have everything committed first. `end` is exclusive. */
+  /** Committed records only: have everything committed first. `end` is exclusive. What it gives are copies. */
   range(start: Buffer, end: Buffer, limit?: number): Iterable<{ key: Buffer; value: Buffer }> {
     return this.#db.getRange({ start, end, ...(limit === undefined ? {} : { limit }) });
   }
+}
+
+/** {@link keyEncoder} knows them all; lmdb's types do not. */
+function asKey(key: Uint8Array | WrittenKey): Buffer {
+  return key as Buffer;
 }
 
 /** lmdb lends one large buffer, of which only the first `length` bytes are the value. */
@@ -210,10 +214,9 @@ export class DefinitionStore {
       let jump: Buffer | null = null;
       let last: Buffer | null = null;
       for (const { key, value } of this.files.range(start, end)) {
-        const group = key.subarray(0, 1 + LONG_TEXT_KEPT);
         // A group of long paths comes whole, so that it can be put in order.
-        if (found.length >= o.limit && !(last !== null && key.length > group.length && last.equals(group))) break;
-        last = group;
+        if (found.length >= o.limit && !(last !== null && isOneGroup(last, key))) break;
+        last = key;
         const relative = longPathOf(value) ?? key.toString("utf8", 1);
         if (!relative.startsWith(prefix)) continue;
         if (o.after !== undefined && compareUtf8(relative, o.after) <= 0) continue;
@@ -224,13 +227,19 @@ export class DefinitionStore {
           jump = filePrefix(root, `${relative.slice(0, slash)}0`);
           break;
         }
-        found.push({ key: Buffer.from(key), relative, value: Buffer.from(value) });
+        found.push({ key, relative, value });
       }
       if (jump === null) break;
       start = jump;
     }
     return inPathOrder(found);
   }
+}
+
+/** Both keys are shortened, and differ only in their hashes: their order is not that of their paths. */
+function isOneGroup(a: Buffer, b: Buffer): boolean {
+  const kept = 1 + LONG_TEXT_KEPT;
+  return a.length > kept && b.length > kept && a.compare(b, 0, kept, 0, kept) === 0;
 }
 
 function successor(prefix: Buffer): Buffer {

@@ -205,7 +205,13 @@ async function sweepDirectory(
   let old = stored.next();
   if (old === null && dir !== null && names.length >= BULK_FILES) {
     await breather.pause();
-    const load = new BulkLoad(store, target, names.length, isUnknown(store, target));
+    const load = new BulkLoad(store, {
+      root,
+      type: target.type,
+      typeId: target.typeId,
+      files: names.length,
+      alone: isUnknown(store, target),
+    });
     const directory: UnknownDirectory = { dir, root, type: target.type, names, special };
     listed.count = await readDirectory(directory, load, options, result, () =>
       breather.due() ? breathe(breather, result, o) : null,

@@ -40,6 +40,7 @@ export class WorkerEngine implements IndexEngine {
     try {
       worker = new Worker(workerFile(), {
         workerData: { path, examine: { ...plain, deferParsing: parse !== undefined } },
+        resourceLimits: { maxYoungGenerationSizeMb: 128 },
       });
     } catch {
       return null;

@@ -29,13 +29,14 @@ const DESCRIPTORS_PER_WORKER = 16;
 
 interface Member {
   worker: Worker;
-  task: Deferred<TaskResult> | null;
+  /** Answered in order; the first is under way. */
+  tasks: Deferred<TaskResult>[];
+  gone: boolean;
 }
 
 export class WorkerPool implements Reader {
   /** Whether the workers have started. Where they cannot (a bundle without their file, no descriptors left), it is false. */
   readonly ready: Promise<boolean>;
-  readonly #idle: Member[] = [];
   readonly #members: Member[] = [];
   readonly #stopping = new Int32Array(new SharedArrayBuffer(4));
   #stopped: Promise<void> | null = null;
@@ -60,12 +61,13 @@ export class WorkerPool implements Reader {
   }
 
   #start(options: WorkerOptions): Promise<boolean> {
-    const member: Member = { worker: new Worker(workerFile(), { workerData: options }), task: null };
+    const worker = new Worker(workerFile(), { workerData: options, resourceLimits: { maxYoungGenerationSizeMb: 64 } });
+    const member: Member = { worker, tasks: [], gone: false };
     this.#members.push(member);
     const started = deferred<boolean>();
     member.worker.on("message", (message: WorkerMessage) => {
       if (message === "ready") {
-        this.#rest(member);
+        this.#restIfIdle(member);
         started.resolve(true);
       } else {
         this.#answer(member, message);
@@ -73,9 +75,8 @@ export class WorkerPool implements Reader {
     });
     const lose = (): void => {
       started.resolve(false);
-      member.task?.reject(new ReaderStoppedError());
-      member.task = null;
-      if (this.#idle.includes(member)) this.#idle.splice(this.#idle.indexOf(member), 1);
+      member.gone = true;
+      for (const task of member.tasks.splice(0)) task.reject(new ReaderStoppedError());
     };
     member.worker.on("error", lose);
     member.worker.on("exit", lose);
@@ -83,27 +84,28 @@ export class WorkerPool implements Reader {
   }
 
   /** A scan whose caller has stopped asking must not keep the process alive; one that is being stopped must. */
-  #rest(member: Member): void {
-    if (this.#stopped !== null) return;
-    member.worker.unref();
-    this.#idle.push(member);
+  #restIfIdle(member: Member): void {
+    if (this.#stopped === null && member.tasks.length === 0) member.worker.unref();
   }
 
   #answer(member: Member, message: Exclude<WorkerMessage, "ready">): void {
-    const { task } = member;
-    member.task = null;
-    this.#rest(member);
+    const task = member.tasks.shift();
+    this.#restIfIdle(member);
     if (message === "stopped") task?.reject(new ReaderStoppedError());
     else if ("result" in message) task?.resolve(message.result);
     else if ("errno" in message) task?.reject(new DefinitionReadError(message.path, message.errno));
     else task?.reject(new Error(message.failure));
   }
 
+  /** By the worker that has least to do, after what it has to do. */
   run(task: Task): Promise<TaskResult> {
-    const member = this.#idle.pop();
-    if (member === undefined || this.#stopped !== null) return Promise.reject(new ReaderStoppedError());
+    const member = this.#members.reduce<Member | null>(
+      (least, each) => (each.gone || (least !== null && least.tasks.length <= each.tasks.length) ? least : each),
+      null,
+    );
+    if (member === null || this.#stopped !== null) return Promise.reject(new ReaderStoppedError());
     const answer = deferred<TaskResult>();
-    member.task = answer;
+    member.tasks.push(answer);
     member.worker.ref();
     member.worker.postMessage(task);
     return answer.promise;
@@ -117,7 +119,7 @@ export class WorkerPool implements Reader {
   /** First asks, since a worker that is ended between open and close leaves the descriptor open on Deno. */
   async #stop(): Promise<void> {
     Atomics.store(this.#stopping, 0, 1);
-    const busy = this.#members.flatMap(({ task }) => (task === null ? [] : [task.promise]));
+    const busy = this.#members.flatMap(({ tasks }) => tasks.map(({ promise }) => promise));
     if (busy.length > 0) {
       const grace = new AbortController();
       await Promise.race([Promise.allSettled(busy), delay(GRACE_MS, grace.signal).catch(() => {})]);

@@ -47,6 +47,19 @@ describe("own writes", () => {
     expect(io.filesRead - before.filesRead).toBeLessThanOrEqual(2_000);
   });
 
+  test("a file called after its name is found before anything is listed, in the first root that has the type at all", async () => {
+    const base = tempDir();
+    fill(join(base, "auto"), 50);
+    mkdirSync(join(base, "models"));
+    await using index = await open(base);
+    expect((await index.findByName(TYPE, "w7"))?.root).toBe("auto");
+    expect(index.stats().io.directoriesListed).toBe(0);
+    // From now on some other file of the first root may have the name.
+    mkdirSync(join(base, "models", TYPE), { recursive: true });
+    writeFileSync(join(base, "models", TYPE, "other.yaml"), `type: ${TYPE}\nid: id-other\nname: w8\nversion: 1\n`);
+    expect((await index.findByName(TYPE, "w8"))?.root).toBe("models");
+  });
+
   test("nothing holds the event loop for long: not the first sweep, not a pass over thousands of changes", async () => {
     const base = tempDir();
     fill(join(base, "auto"), 4_000);
