@@ -151,7 +151,7 @@ class Importer<D, S extends string> {
     const { rules, store } = this.#kit;
     const base = await store.get(item.id, scope);
     if (base !== null) {
-      if (rules.isNewer(item, base)) return this.#change(base, forward(base, item));
+      if (rules.isNewer(item, { ...base, json: base.data })) return this.#change(base, forward(base, item));
       this.report.unchanged++;
       return null;
     }

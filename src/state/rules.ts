@@ -34,6 +34,9 @@ export interface Moment {
   readonly epoch: number;
 }
 
+/** What an item of an import may be newer than: a record, an item before it, or the little that is known of a pruned one. */
+type ImportedBefore = Pick<Next, "state" | "since" | "origin"> & Partial<Pick<Next, "revision" | "json">>;
+
 /** Imported records come from before every boot: whatever sweep looks for leftovers finds them. */
 const IMPORTED_EPOCH = 0;
 
@@ -136,8 +139,14 @@ export class Rules<D, S extends string> {
   /**
    * Whether an imported record says more than what is there. An ended record over a live one, and among equals the later:
    * never back. A source that is gone (`dangling`) says something only of a live record that came from that very source.
+   * Where state and time are the same, other data is an amendment of the source (a lease whose writes were marked), as
+   * long as nobody has changed the record here.
    */
-  isNewer(item: Next, there: Pick<Next, "state" | "since" | "origin">): boolean {
+  isNewer(item: Next, there: ImportedBefore): boolean {
+    if (item.state === there.state && item.since === there.since) {
+      const isUntouched = there.revision === 1 && item.origin !== null && item.origin === there.origin;
+      return isUntouched && item.json !== there.json;
+    }
     const rank = this.#rank(item.state) - this.#rank(there.state);
     if (item.state === DANGLING) return rank > 0 && item.origin !== null && item.origin === there.origin;
     return rank > 0 || (rank === 0 && item.since > there.since);

@@ -198,6 +198,26 @@ export const bulk: Promises = {
     equal(await index.get("mine"), mine);
   },
 
+  async "an import takes what its source has amended, and nothing over what was changed here"(open) {
+    const index = await openLeases(open);
+    const item = (worker: string, origin = "m1") => ({
+      id: "a",
+      state: "active" as const,
+      since: 10,
+      origin,
+      data: { worker },
+    });
+    const bring = async (...items: Items) => (await index.import("source", sourceOf(items))).updated;
+    await bring(item("w1"));
+    equal([await bring(item("w1")), await bring(item("w2", "m2")), await bring(item("w2"))], [0, 0, 1]);
+    equal((await index.get("a"))?.data, { worker: "w2" });
+    await index.update("a", { worker: "mine" });
+    equal(await bring(item("w3")), 0);
+    equal((await index.get("a"))?.data, { worker: "mine" });
+    await bring({ ...item("w4"), id: "b" }, { ...item("w5"), id: "b" });
+    equal((await index.get("b"))?.data, { worker: "w5" });
+  },
+
   async "a record whose source is gone becomes dangling, once, and can be read"(open) {
     const index = await openLeases(open);
     const live = { id: "a", state: "active" as const, since: 1, origin: "m1", data: { worker: "w" } };

@@ -232,10 +232,11 @@ export class Model {
   }
 
   /** An ended record over a live one, the later of two, and what is gone only over what lived there. */
-  #isNewer(
-    item: Pick<ModelRecord, "state" | "since"> & { origin?: string },
-    there: Pick<ModelRecord, "state" | "since"> & { origin?: string },
-  ): boolean {
+  #isNewer(item: Imported, there: Imported & { revision?: number }): boolean {
+    if (item.state === there.state && item.since === there.since) {
+      const isUntouched = (there.revision ?? 1) === 1 && item.origin !== undefined && item.origin === there.origin;
+      return isUntouched && JSON.stringify(item.data) !== JSON.stringify(there.data);
+    }
     const live = !this.isTerminal(there.state);
     if (item.state === "dangling") return live && item.origin !== undefined && item.origin === there.origin;
     if (this.isTerminal(item.state) && (live || there.state === "dangling")) return true;
@@ -243,6 +244,8 @@ export class Model {
     return item.since > there.since;
   }
 }
+
+type Imported = Pick<ModelRecord, "state" | "since" | "data"> & { origin?: string };
 
 /** The items in order of their ids' first coming; null for each that another of its id has beaten. */
 function newestOfEach<T extends { id: string }>(items: T[], isNewer: (a: T, b: T) => boolean): (T | null)[] {
