@@ -48,6 +48,8 @@ export class TypeTree {
   #queue: KernelQueue | null;
   readonly #reopenQueue: () => KernelQueue | null;
   readonly #owners = new Map<number, Owner[]>();
+  /** Of the watches without an owner, the one that was ended last. */
+  #lastUnwanted = -1;
   readonly #onNewType: (state: TypeState) => void;
   readonly #onForgotten: (state: TypeState) => void;
   #nextId = 1;
@@ -139,7 +141,7 @@ export class TypeTree {
   drain(): number {
     if (this.#queue === null) return 0;
     const events = this.#queue.drain(this.#onEvent);
-    if (events < 0) this.#startOver();
+    if (events < 0) this.#reopen();
     return events;
   }
 
@@ -150,15 +152,21 @@ export class TypeTree {
       return;
     }
     const owners = this.#owners.get(wd);
-    if (owners === undefined) return;
+    if (owners === undefined) {
+      // Left from before an overflow, and not wanted since.
+      if ((mask & IN_IGNORED) === 0 && wd !== this.#lastUnwanted) this.#queue?.unwatch(wd);
+      this.#lastUnwanted = wd;
+      return;
+    }
     if (mask & IN_IGNORED) this.#owners.delete(wd);
-    for (const owner of [...owners]) {
+    // Whoever loses one puts a new list in the place of this.
+    for (const owner of owners) {
       if (owner.kind === "ancestor") {
         // The same directory may also be a type's, which is told of its files.
         if (mask & GONE) this.loseRoot(owner.root);
       } else if (name === "") this.#onOwnEvent(owner.state, owner.root, mask);
       else if (mask & IN_ISDIR) this.#onDirectory(owner.state, owner.root, mask, name);
-      else if (name.endsWith(".yaml")) this.#onFile(owner.state, owner.root, name);
+      else this.#onFile(owner.state, owner.root, name);
     }
   };
 
@@ -235,12 +243,20 @@ export class TypeTree {
     }
   }
 
-  /** Events were lost: nothing that was known by them is known any more. */
-  #startOver(): void {
+  /** The queue itself has failed. */
+  #reopen(): void {
     this.#queue?.close();
-    this.#owners.clear();
     this.#queue = this.#reopenQueue();
     if (this.#queue === null) this.unwatchable = "the kernel's queue failed and no new one could be had";
+    this.#startOver();
+  }
+
+  /**
+   * Events were lost: nothing that was known by them is known any more. The watches stay in the kernel, which takes tens of
+   * milliseconds to end them all; a directory that is watched again has the same one.
+   */
+  #startOver(): void {
+    this.#owners.clear();
     for (let root = 0; root < this.roots.length; root++) {
       this.#lose(this.top, root);
       this.roots[root]?.forget();

@@ -50,7 +50,9 @@ export interface KernelQueue {
   watch(dir: string, mask: number): number | WatchFailure;
   unwatch(wd: number): void;
   /**
-   * Hands over every event that was queued before the call, in order, and returns how many. Never waits.
+   * Hands over every event that was queued before the call, in order, and returns how many there were. Never waits.
+   * Left out are files that are not called `*.yaml`, and what follows an event of the same file at once: one says
+   * that the file must be looked at, whatever its mask.
    * Returns -1 when the queue itself has failed: from then on nothing is known.
    */
   drain(handler: WatchEventHandler): number;
@@ -70,6 +72,7 @@ const IN_CLOEXEC = 0o2000000;
 
 /** wd, mask, cookie, len: four 32-bit words, then the name, padded. */
 const HEADER_BYTES = 16;
+const HEADER_WORDS = 4;
 const LARGEST_EVENT_BYTES = HEADER_BYTES + 256;
 const BUFFER_BYTES = 64 * 1024;
 
@@ -108,19 +111,71 @@ class InotifyQueue implements KernelQueue {
     }
   }
 
+  /** Everything that is queued is handed over before anything is answered: 16,384 events must take no time. */
   #handOver(length: number, handler: WatchEventHandler): number {
+    const words = this.#words;
     let events = 0;
+    let file = -1;
     for (let at = 0; at < length; events++) {
       const word = at >> 2;
-      const nameBytes = this.#words[word + 3] ?? 0;
+      const mask = (words[word + 1] as number) >>> 0;
       const start = at + HEADER_BYTES;
-      let end = start;
-      while (end < start + nameBytes && this.#bytes[end] !== 0) end++;
-      const name = end === start ? "" : this.#bytes.toString("utf8", start, end);
-      handler(this.#words[word] ?? -1, (this.#words[word + 1] ?? 0) >>> 0, name);
-      at = start + nameBytes;
+      const end = start + (words[word + 3] as number);
+      if (end === start) {
+        file = -1;
+        handler(words[word] as number, mask, "");
+      } else if (mask & IN_ISDIR) {
+        file = -1;
+        handler(words[word] as number, mask, this.#decode(start, this.#endOf(end)));
+      } else if (file < 0 || !this.#isSameFile(file, word)) {
+        const nameEnd = this.#endOf(end);
+        file = word;
+        if (this.#isYaml(start, nameEnd)) handler(words[word] as number, mask, this.#decode(start, nameEnd));
+      }
+      at = end;
     }
     return events;
+  }
+
+  /** Where the padding of the name before `end` begins. */
+  #endOf(end: number): number {
+    const bytes = this.#bytes;
+    let at = end;
+    while (bytes[at - 1] === 0) at--;
+    return at;
+  }
+
+  /** Both events have names; those are padded with zeros to whole words. */
+  #isSameFile(a: number, b: number): boolean {
+    const words = this.#words;
+    if (words[a] !== words[b] || words[a + 3] !== words[b + 3]) return false;
+    // From behind: names of one directory are apt to begin alike.
+    for (let i = HEADER_WORDS - 1 + ((words[a + 3] as number) >> 2); i >= HEADER_WORDS; i--) {
+      if (words[a + i] !== words[b + i]) return false;
+    }
+    return true;
+  }
+
+  #isYaml(start: number, end: number): boolean {
+    const bytes = this.#bytes;
+    return (
+      end - start >= 5 &&
+      bytes[end - 1] === 0x6c &&
+      bytes[end - 2] === 0x6d &&
+      bytes[end - 3] === 0x61 &&
+      bytes[end - 4] === 0x79 &&
+      bytes[end - 5] === 0x2e
+    );
+  }
+
+  #decode(start: number, end: number): string {
+    return this.#bytes.toString(this.#isAscii(start, end) ? "latin1" : "utf8", start, end);
+  }
+
+  #isAscii(start: number, end: number): boolean {
+    const words = this.#words;
+    for (let word = start >> 2; word << 2 < end; word++) if ((words[word] as number) & 0x80808080) return false;
+    return true;
   }
 
   close(): void {
