@@ -34,6 +34,7 @@ import { Rejections } from "./rejections.ts";
 import { type Accept, NOT_READY, Search, Selection } from "./selection.ts";
 import { statsOf } from "./statistics.ts";
 import type { DefinitionStore } from "./store.ts";
+import type { SweepResult } from "./sweep.ts";
 import type { TypeTree } from "./type-tree.ts";
 
 export interface LiveIndexParts {
@@ -200,6 +201,8 @@ export class LiveIndex implements DefinitionIndex, IndexInternals {
     const report: RefreshReport = { files: 0, read: 0, changed: 0, removed: 0, problems: 0, elapsedMs: 0 };
     let total = 0;
     for (const state of tree.types.values()) for (const count of state.counts) total += count;
+    // A sweep that somebody else began ends within this call, too; the type is swept once more for it.
+    const last = new Map<string, SweepResult>();
     const stopListening = freshness.passes.listen({
       progress: (files, read) =>
         o.onProgress?.({
@@ -207,12 +210,14 @@ export class LiveIndex implements DefinitionIndex, IndexInternals {
           read: report.read + read,
           total: Math.max(total, report.files + files),
         }),
-      swept: (result) => {
-        report.files += result.files;
+      swept: (type, result) => {
+        const before = last.get(type);
+        last.set(type, result);
+        report.files += present(result) - (before === undefined ? 0 : present(before));
+        report.problems += result.problems - (before?.problems ?? 0);
         report.read += result.read;
         report.changed += result.changed;
         report.removed += result.removed;
-        report.problems += result.problems;
         o.onProgress?.({ files: report.files, read: report.read, total: Math.max(total, report.files) });
       },
     });
@@ -272,6 +277,11 @@ function observeQuietly(freshness: Freshness): void {
   } catch (error) {
     if (!(error instanceof DefinitionReadError)) throw error;
   }
+}
+
+/** Files that are there, of those that were looked at. */
+function present({ files, removed }: SweepResult): number {
+  return files - removed;
 }
 
 function checkType(type: unknown): void {

@@ -51,7 +51,9 @@ export interface SweepProgress {
 }
 
 export interface RefreshReport {
+  /** Files that are there. */
   files: number;
+  /** Of them: read, because their stamp was new or had changed. */
   read: number;
   changed: number;
   removed: number;

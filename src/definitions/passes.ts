@@ -16,7 +16,7 @@ const JUDGING_SLICE_MS = 4;
 export interface SweepListener {
   /** Of the sweep under way. */
   progress(files: number, read: number): void;
-  swept(result: SweepResult): void;
+  swept(type: string, result: SweepResult): void;
 }
 
 export class Passes {
@@ -128,7 +128,7 @@ export class Passes {
     }
     const elapsedMs = performance.now() - started;
     this.lastSweep = { at: Date.now(), files: result.files, elapsedMs };
-    for (const listener of this.#listeners) listener.swept(result);
+    for (const listener of this.#listeners) listener.swept(state.type, result);
     return result;
   }
 
