@@ -247,7 +247,7 @@ export class LiveIndex implements DefinitionIndex, IndexInternals {
     const { tree, freshness, slot, fileSize } = this.#parts;
     if (this.#closing === null) observeQuietly(freshness);
     const lookups = { ...this.#selection.counts };
-    return statsOf(tree, freshness, this.#selection.asked, { slot, fileSize: fileSize(), lookups });
+    return statsOf(tree, freshness, { slot, fileSize: fileSize(), lookups });
   }
 
   close(): Promise<void> {

@@ -50,8 +50,6 @@ export class Selection {
   readonly #rejections: Rejections;
   readonly #allRoots: readonly number[];
   readonly #rootNumbers: ReadonlyMap<string, number>;
-  /** Types that somebody has had an answer for. */
-  readonly asked = new Set<string>();
   readonly counts = { hit: 0, miss: 0, reread: 0 };
 
   constructor(o: {
@@ -112,7 +110,7 @@ export class Selection {
     const answer = accept({ entry: occupant.entry, document: () => occupant.document });
     if (answer === undefined) return NOT_READY;
     this.counts.hit++;
-    this.asked.add(this.#tree.ensure(type).type);
+    this.#tree.ensure(type).asked = true;
     return answer;
   }
 
@@ -122,7 +120,7 @@ export class Selection {
     const state = this.#freshness.now(type, search.since, query.by === "name" ? query.key : undefined);
     if (state === undefined) return NOT_READY;
     if (state === null) return null;
-    this.asked.add(type);
+    state.asked = true;
     return query.by === "name" ? this.#byName(search, state, roots) : this.#byId(search, state, roots);
   }
 
@@ -179,8 +177,10 @@ export class Selection {
     const { query } = search;
     const roots = this.rootOrder(query.roots);
     if (!this.#freshness.allNow(search.since)) return NOT_READY;
-    for (const type of this.#tree.types.keys()) this.asked.add(type);
-    for (const state of this.#tree.types.values()) this.#throwUnreadable(state, roots);
+    for (const state of this.#tree.types.values()) {
+      state.asked = true;
+      this.#throwUnreadable(state, roots);
+    }
     const found = this.#ofAllTypes(query);
     for (const root of roots) {
       for (const { state, filename, name, root: lies } of found) {

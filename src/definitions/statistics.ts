@@ -7,7 +7,6 @@ import type { TypeTree } from "./type-tree.ts";
 export function statsOf(
   tree: TypeTree,
   freshness: Freshness,
-  asked: ReadonlySet<string>,
   o: Pick<DefinitionIndexStats, "slot" | "fileSize" | "lookups">,
 ): DefinitionIndexStats {
   const types: DefinitionIndexStats["types"] = {};
@@ -16,7 +15,7 @@ export function statsOf(
     types[state.type] = { freshness: reason === null ? "exact" : "bounded", reason };
   }
   const { filesRead, passes } = freshness;
-  const reason = tree.unwatchable ?? firstReason(types, asked);
+  const reason = tree.unwatchable ?? firstReason(tree, types);
   return {
     ...o,
     roots: countsOf(tree),
@@ -54,8 +53,9 @@ function whyNotExact(state: TypeState): string | null {
   return isBounded(state) ? (state.boundedBecause ?? "a directory above it is not watched") : null;
 }
 
-function firstReason(types: DefinitionIndexStats["types"], asked: ReadonlySet<string>): string | null {
-  for (const type of asked) {
+function firstReason(tree: TypeTree, types: DefinitionIndexStats["types"]): string | null {
+  for (const { type, asked } of tree.types.values()) {
+    if (!asked) continue;
     const reason = types[type]?.reason ?? null;
     if (reason !== null) return `${type}: ${reason}`;
   }

@@ -30,6 +30,8 @@ export class TypeState {
   readonly deferred: Set<string>[];
   /** Files that the disk refused, by path. */
   readonly unreadable = new Map<string, { root: number; filename: string; error: DefinitionReadError }>();
+  /** Somebody has had an answer for it. */
+  asked = false;
   /** Listed and stat-swept in this process, and nothing has happened since that calls for it again. */
   swept = false;
   /** The observation with which the last sweep began. */
