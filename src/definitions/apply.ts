@@ -13,7 +13,7 @@ export async function applyFiles(
   breather: Breather,
   o: SweepCallbacks = {},
 ): Promise<ApplyResult> {
-  const result: ApplyResult = { symlinks: [], unreadable: [], deferred: [], read: 0, changed: 0, counts: [] };
+  const result = emptyApplyResult();
   let seen = 0;
   for (const at of places) {
     if (breather.due()) {

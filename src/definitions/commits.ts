@@ -1,4 +1,5 @@
 /** Commits what the index has learnt, a little later and many changes at a time. */
+import { StorageFullError } from "../errors.ts";
 import type { IndexEngine } from "./engine.ts";
 import type { DefinitionStore } from "./store.ts";
 
@@ -8,12 +9,14 @@ const RETRY_AFTER_MS = 1_000;
 
 export class Commits {
   readonly #store: DefinitionStore;
-  readonly #engine: () => Promise<IndexEngine>;
+  readonly #engine: IndexEngine;
   #running: Promise<void> | null = null;
   #timer: ReturnType<typeof setTimeout> | null = null;
   #closed = false;
+  /** The disk is known to be full, and nothing has been committed since. */
+  isFull = false;
 
-  constructor(store: DefinitionStore, engine: () => Promise<IndexEngine>) {
+  constructor(store: DefinitionStore, engine: IndexEngine) {
     this.#store = store;
     this.#engine = engine;
   }
@@ -39,10 +42,21 @@ export class Commits {
   }
 
   async #commit(): Promise<void> {
-    const engine = await this.#engine();
     const puts = this.#store.takeWaiting();
-    await engine.commit(puts);
+    try {
+      await this.#engine.commit(puts);
+    } catch (error) {
+      if (error instanceof StorageFullError) this.noteFull();
+      throw error;
+    }
+    this.isFull = false;
     this.#store.dropCommitted(puts);
+  }
+
+  /** There was no room for a commit. Whoever can do without waits until one has succeeded. */
+  noteFull(): void {
+    this.isFull = true;
+    this.soon(RETRY_AFTER_MS);
   }
 
   /** What cannot be committed at the end is read again at the next start. */

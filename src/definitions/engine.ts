@@ -3,6 +3,7 @@
  * ever holds the event loop; where no worker can start they run here, in slices.
  */
 
+import { StorageFullError } from "../errors.ts";
 import type { FilePlace } from "./reconcile.ts";
 import type { PendingPut } from "./store.ts";
 import type { SweepResult, SweepTarget } from "./sweep.ts";
@@ -29,6 +30,8 @@ export interface ApplyResult {
 }
 
 export interface IndexEngine {
+  /** Its thread has ended by an error: whatever it is asked for fails. */
+  readonly hasEnded: boolean;
   /** Durable when it resolves. */
   commit(puts: PendingPut[]): Promise<void>;
   /** Its changes are committed when it resolves. */
@@ -36,4 +39,11 @@ export interface IndexEngine {
   apply(places: readonly AppliedPlace[], callbacks: SweepCallbacks): Promise<ApplyResult>;
   /** Ends what runs at its next pause. */
   close(): Promise<void>;
+}
+
+/** What LMDB says when there is no room left for a commit; any other error as it is. */
+export function asStorageError(path: string, error: unknown): unknown {
+  const { message = "", code } = (error ?? {}) as { message?: string; code?: unknown };
+  const isFull = code === "ENOSPC" || /MDB_MAP_FULL|No space left/.test(message);
+  return isFull ? new StorageFullError(path, { cause: error }) : error;
 }

@@ -15,6 +15,10 @@ import type { TypeTree } from "./type-tree.ts";
 
 /** So many changed files are read where the lookup stands; more go to the worker. */
 const INLINE_FILES = 24;
+/** So many types are brought at once: they share commits. */
+const MOST_AT_ONCE = 64;
+/** As long as they hold no more files than this together, or who asks for another type would wait for all of them. */
+const FILES_AT_ONCE = 2_000;
 /** No turn of the event loop is held for longer by types that are ready, or nearly so. */
 const SLICE_MS = 4;
 
@@ -35,7 +39,7 @@ export class Freshness {
   constructor(o: {
     store: DefinitionStore;
     tree: TypeTree;
-    engine: () => Promise<IndexEngine>;
+    engine: IndexEngine;
     examine: ExamineOptions;
   }) {
     this.#tree = o.tree;
@@ -135,14 +139,9 @@ export class Freshness {
   async wait(type: string | null, since: number, o: AbortOptions): Promise<void> {
     o.signal?.throwIfAborted();
     if (type !== null) return this.#waitFor(type, since, o);
-    const slice = new Slice();
     do {
-      // Types that a sweep discovers come up in the same round.
-      for (const known of this.#tree.types.keys()) {
-        await this.#waitFor(known, since, o);
-        await slice.pause();
-        o.signal?.throwIfAborted();
-      }
+      await this.#forEachType((known) => this.#waitFor(known, since, o));
+      o.signal?.throwIfAborted();
       this.observe();
     } while (!this.#areAllReady(since));
   }
@@ -153,14 +152,39 @@ export class Freshness {
    */
   async bringAll(): Promise<void> {
     const since = this.observe();
-    const slice = new Slice();
-    for (const type of this.#tree.types.keys()) {
-      await slice.pause();
+    await this.#forEachType(async (type) => {
       try {
         await this.#waitFor(type, since, {});
       } catch (error) {
         if (!(error instanceof DefinitionReadError)) throw error;
       }
+    });
+  }
+
+  /** Those that a sweep discovers come up as well. More and more at once, as long as there is little in them. */
+  async #forEachType(bring: (type: string) => Promise<void>): Promise<void> {
+    const begun = new Set<string>();
+    const slice = new Slice();
+    let atOnce = 1;
+    let wave: Promise<void>[] = [];
+    const finish = async (): Promise<void> => {
+      const before = this.passes.filesSeen;
+      const { length } = wave;
+      await Promise.all(wave);
+      wave = [];
+      const filesEach = (this.passes.filesSeen - before) / Math.max(1, length);
+      atOnce = Math.max(1, Math.min(MOST_AT_ONCE, 2 * atOnce, Math.floor(FILES_AT_ONCE / Math.max(1, filesEach))));
+      await slice.pause();
+    };
+    for (let known = -1; known < begun.size; ) {
+      known = begun.size;
+      for (const type of this.#tree.types.keys()) {
+        if (begun.has(type)) continue;
+        begun.add(type);
+        wave.push(bring(type));
+        if (wave.length >= atOnce) await finish();
+      }
+      await finish();
     }
   }
 

@@ -1,7 +1,14 @@
 /** The engine without a worker: the same work in slices of a few milliseconds on the calling thread. */
 import type { ExamineOptions } from "../scan/examine.ts";
 import { applyFiles } from "./apply.ts";
-import type { AppliedPlace, ApplyResult, IndexEngine, SweepCallbacks } from "./engine.ts";
+import {
+  type AppliedPlace,
+  type ApplyResult,
+  asStorageError,
+  type IndexEngine,
+  type SweepCallbacks,
+} from "./engine.ts";
+import { SharedCommits } from "./shared-commits.ts";
 import type { DefinitionStore, PendingPut } from "./store.ts";
 import { type Breather, type SweepResult, type SweepTarget, sweepType } from "./sweep.ts";
 
@@ -13,18 +20,28 @@ const CHANGES_PER_COMMIT = 1500;
 const FILES_PER_LOOK = 16;
 
 export class InlineEngine implements IndexEngine {
+  readonly hasEnded = false;
+  readonly #path: string;
   readonly #store: DefinitionStore;
+  readonly #commits: SharedCommits;
   readonly #options: ExamineOptions;
   readonly #closing = new AbortController();
   readonly #running = new Set<Promise<unknown>>();
 
-  constructor(store: DefinitionStore, options: ExamineOptions) {
+  /** `path`: where the store lies. */
+  constructor(path: string, store: DefinitionStore, options: ExamineOptions) {
+    this.#path = path;
     this.#store = store;
+    this.#commits = new SharedCommits(store, "keep");
     this.#options = options;
   }
 
   async commit(puts: PendingPut[]): Promise<void> {
-    this.#store.commit(puts);
+    try {
+      this.#store.commit(puts);
+    } catch (error) {
+      throw asStorageError(this.#path, error);
+    }
   }
 
   sweep(target: SweepTarget, callbacks: SweepCallbacks): Promise<SweepResult> {
@@ -46,10 +63,12 @@ export class InlineEngine implements IndexEngine {
   }
 
   async #run<T>(work: (breather: Breather) => Promise<T>): Promise<T> {
-    const running = work(new SliceBreather(this.#store));
+    const running = work(new SliceBreather(this.#store, this.#commits));
     this.#running.add(running);
     try {
       return await running;
+    } catch (error) {
+      throw asStorageError(this.#path, error);
     } finally {
       this.#running.delete(running);
     }
@@ -64,13 +83,20 @@ export class InlineEngine implements IndexEngine {
 /** Commits what has gathered and yields after each slice. */
 export class SliceBreather implements Breather {
   readonly #store: DefinitionStore;
+  readonly #commits: SharedCommits;
   readonly #sliceMs: number;
   readonly #changesPerCommit: number;
   #since = performance.now();
   #files = 0;
 
-  constructor(store: DefinitionStore, sliceMs = SLICE_MS, changesPerCommit = CHANGES_PER_COMMIT) {
+  constructor(
+    store: DefinitionStore,
+    commits: SharedCommits,
+    sliceMs = SLICE_MS,
+    changesPerCommit = CHANGES_PER_COMMIT,
+  ) {
     this.#store = store;
+    this.#commits = commits;
     this.#sliceMs = sliceMs;
     this.#changesPerCommit = changesPerCommit;
   }
@@ -81,12 +107,7 @@ export class SliceBreather implements Breather {
   }
 
   async pause(): Promise<void> {
-    if (this.#store.waiting > 0) {
-      const puts = this.#store.takeWaiting();
-      this.#store.commit(puts);
-      this.#store.dropCommitted(puts);
-    }
-    await new Promise<void>((resolve) => setImmediate(resolve));
+    await this.#commits.commit();
     this.#since = performance.now();
   }
 }

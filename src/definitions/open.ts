@@ -13,6 +13,7 @@ import { BackgroundSweep } from "./background.ts";
 import type { IndexEngine } from "./engine.ts";
 import { Freshness } from "./freshness.ts";
 import { InlineEngine } from "./inline-engine.ts";
+import { LastingEngine } from "./lasting-engine.ts";
 import { LiveIndex } from "./live-index.ts";
 import { type DefinitionIndex, type DefinitionIndexOptions, type DefinitionRoot, exposeInternals } from "./model.ts";
 import { observeIndex } from "./observe.ts";
@@ -49,9 +50,15 @@ export function openDefinitionIndex(options: DefinitionIndexOptions): Promise<De
 export interface Platform {
   openQueue(): KernelQueue | null;
   openHints(dirs: readonly string[], onChange: (path: string) => void): Promise<ChangeHints>;
+  /** `onLost` is told should the worker end before it is closed. */
+  startWorker(path: string, examine: ExamineOptions, onLost: () => void): Promise<IndexEngine | null>;
 }
 
-export const THIS_PLATFORM: Platform = { openQueue: openKernelQueue, openHints: openChangeHints };
+export const THIS_PLATFORM: Platform = {
+  openQueue: openKernelQueue,
+  openHints: openChangeHints,
+  startWorker: WorkerEngine.start,
+};
 
 export async function openIndexOn(options: DefinitionIndexOptions, platform: Platform): Promise<DefinitionIndex> {
   const checked = check(options);
@@ -82,38 +89,46 @@ function assemble(
   platform: Platform,
 ): LiveIndex {
   const store = new DefinitionStore(environment.root);
-  const queue = options.watch === false ? null : platform.openQueue();
+  const known = [...store.knownTypes()];
   const roots = checked.roots.map(({ name, dir }, index) => new RootState(index, name, dir));
   for (const root of roots) {
     const { name, reportsEvents } = fileSystemOf(root.dir);
     if (!reportsEvents) root.unwatchable = `${name} does not report every change`;
   }
+  const queue = options.watch === false ? null : platform.openQueue();
   const tree = new TypeTree({
     roots,
     queue,
     reopenQueue: () => platform.openQueue(),
     unwatchable: queue === null ? whyUnwatchable(options) : null,
-    known: store.knownTypes(),
+    known,
     onNewType: (state) => store.putType(state.id, state.type),
     onForgotten: (state) => store.putType(state.id, null),
   });
-  const { examine } = checked;
-  let engine: Promise<IndexEngine> | null = null;
-  const startEngine = (): Promise<IndexEngine> => {
-    engine ??= process.env["TUSSOCK_NO_WORKERS"]
-      ? Promise.resolve(new InlineEngine(store, examine))
-      : WorkerEngine.start(environment.path, examine).then((worker) => worker ?? new InlineEngine(store, examine));
-    return engine;
-  };
-  const freshness = new Freshness({ store, tree, engine: startEngine, examine });
+  try {
+    return start(environment, checked, options, platform, { store, tree });
+  } catch (error) {
+    tree.close();
+    throw error;
+  }
+}
+
+function start(
+  environment: Environment,
+  { examine }: Checked,
+  options: DefinitionIndexOptions,
+  platform: Platform,
+  { store, tree }: { store: DefinitionStore; tree: TypeTree },
+): LiveIndex {
+  const engine = new LastingEngine(() => startEngine(environment, store, examine, platform));
+  const freshness = new Freshness({ store, tree, engine, examine });
+  freshness.observe();
   const background = new BackgroundSweep(
     freshness,
     tree,
     options.sweepIntervalMs ?? DEFAULT_SWEEP_INTERVAL_MS,
     warnWhenGone(environment),
   );
-  freshness.observe();
-  background.start();
   const index = new LiveIndex({
     store,
     tree,
@@ -127,17 +142,30 @@ function assemble(
     release: async () => {
       stopObserving();
       await (await hints)?.close();
-      if (engine !== null) await (await engine).close();
+      await engine.close();
       await environment.close();
     },
   });
   const stopObserving = observeIndex(index);
-  const unseen = options.watch === false ? [] : roots.filter((root) => queue === null || root.unwatchable !== null);
+  const unseen = options.watch === false ? [] : tree.roots.filter((root) => tree.unwatchable ?? root.unwatchable);
   const dirs = unseen.map(({ dir }) => dir);
   // The answers do not rest on hints: without them, too, the background sweep comes.
   const hints =
     dirs.length === 0 ? null : platform.openHints(dirs, (path) => index.noteWritten([path])).catch(() => null);
+  background.start();
   return index;
+}
+
+async function startEngine(
+  { path, condemn }: Environment,
+  store: DefinitionStore,
+  examine: ExamineOptions,
+  platform: Platform,
+): Promise<IndexEngine> {
+  // What a thread leaves open may be written when the process ends, over what the next owner has written by then.
+  const onLost = (): void => condemn("a worker thread ended without closing it");
+  const worker = process.env["TUSSOCK_NO_WORKERS"] ? null : await platform.startWorker(path, examine, onLost);
+  return worker ?? new InlineEngine(path, store, examine);
 }
 
 function whyUnwatchable(options: DefinitionIndexOptions): string {

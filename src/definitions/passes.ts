@@ -1,17 +1,19 @@
 /** The work that makes a type's answers true again: a sweep, or a look at the files that have changed. */
-import { DefinitionReadError } from "../errors.ts";
+import { DefinitionReadError, StorageFullError } from "../errors.ts";
 import type { ExamineOptions } from "../scan/examine.ts";
-import { applyOne, emptyApplyResult } from "./apply.ts";
+import { applyFiles, applyOne, emptyApplyResult } from "./apply.ts";
 import type { Commits } from "./commits.ts";
 import type { AppliedPlace, ApplyResult, IndexEngine } from "./engine.ts";
 import { observeSweep, sweepEnded } from "./observe.ts";
 import type { DefinitionStore } from "./store.ts";
-import type { SweepResult } from "./sweep.ts";
+import type { Breather, SweepResult } from "./sweep.ts";
 import type { TypeState } from "./type-state.ts";
 import type { TypeTree } from "./type-tree.ts";
 
 /** The caller's parser has this thread only; no turn of the event loop is held for longer. */
 const JUDGING_SLICE_MS = 4;
+/** Records that wait in memory for a disk that is full, three a file and about 250 bytes each. */
+const MOST_WAITING = 60_000;
 
 export interface SweepListener {
   /** Of the sweep under way. */
@@ -23,7 +25,7 @@ export class Passes {
   readonly #store: DefinitionStore;
   readonly #tree: TypeTree;
   readonly #commits: Commits;
-  readonly #engine: () => Promise<IndexEngine>;
+  readonly #engine: IndexEngine;
   readonly #examine: ExamineOptions;
   readonly #running = new Set<Promise<unknown>>();
   readonly #listeners = new Set<SweepListener>();
@@ -31,6 +33,8 @@ export class Passes {
   readonly #signal: AbortSignal;
   /** Takes note of everything that has happened up to now; the number of this observation. */
   readonly #observe: () => number;
+  /** In sweeps. */
+  filesSeen = 0;
   filesRead = 0;
   directoriesListed = 0;
   lastSweep: { at: number; files: number; elapsedMs: number } | null = null;
@@ -39,7 +43,7 @@ export class Passes {
     store: DefinitionStore;
     tree: TypeTree;
     commits: Commits;
-    engine: () => Promise<IndexEngine>;
+    engine: IndexEngine;
     examine: ExamineOptions;
     signal: AbortSignal;
     observe: () => number;
@@ -104,18 +108,18 @@ export class Passes {
   /** Null when what lies above has to be looked through first, to know where the type lies. */
   async #sweepOnce(state: TypeState): Promise<SweepResult | null> {
     const started = performance.now();
-    const engine = await this.#engine();
     await this.#commits.flush();
     const sweep = { at: this.#observe(), generation: state.generation };
     if (!isReached(state)) return null;
     const target = this.#tree.prepareSweep(state);
-    const result = await engine.sweep(target, {
+    const result = await this.#engine.sweep(target, {
       signal: this.#signal,
       onFiles: (files, read) => {
         for (const listener of this.#listeners) listener.progress(files, read);
       },
     });
     this.#store.readAnew();
+    this.filesSeen += result.files;
     this.filesRead += result.read;
     this.directoriesListed += result.dirs.filter((dir) => dir !== null).length;
     if (this.#tree.finishSweep(state, sweep, result)) {
@@ -160,13 +164,13 @@ export class Passes {
   }
 
   async #applyElsewhere(state: TypeState): Promise<void> {
-    const engine = await this.#engine();
-    await this.#commits.flush();
+    // The worker sees what is committed; what is taken from here on is newer than that.
+    if (!this.#commits.isFull) await this.#commits.flush().catch(unlessFull);
     const { generation } = state;
     const places = this.#take(state, state.pending);
     if (this.#examine.parse === undefined) places.push(...this.#take(state, state.deferred));
     try {
-      const result = await engine.apply(places, { signal: this.#signal });
+      const result = await this.#applyAll(places);
       this.#store.readAnew();
       if (state.generation === generation) this.#takeResult(state, result);
       await this.#judgeDeferred(state);
@@ -174,6 +178,22 @@ export class Passes {
       state.invalidate();
       throw error;
     }
+  }
+
+  /** On the worker; where there is no room to commit it, here, to be answered from memory. */
+  async #applyAll(places: readonly AppliedPlace[]): Promise<ApplyResult> {
+    if (!this.#commits.isFull) {
+      try {
+        return await this.#engine.apply(places, { signal: this.#signal });
+      } catch (error) {
+        unlessFull(error);
+        this.#commits.noteFull();
+        this.#store.readAnew();
+      }
+    }
+    if (this.#store.waiting > MOST_WAITING) await this.#commits.flush();
+    const options = { ...this.#examine, deferParsing: this.#examine.parse !== undefined };
+    return applyFiles(this.#store, places, options, new Yielding(), { signal: this.#signal });
   }
 
   async #judgeDeferred(state: TypeState): Promise<void> {
@@ -219,6 +239,24 @@ export class Passes {
       state.counts[root] = (state.counts[root] ?? 0) + change;
     });
   }
+}
+
+/** Lets other work in, and leaves what was learnt in memory. */
+class Yielding implements Breather {
+  #since = performance.now();
+
+  due(): boolean {
+    return performance.now() - this.#since > JUDGING_SLICE_MS;
+  }
+
+  async pause(): Promise<void> {
+    await new Promise<void>((resolve) => setImmediate(resolve));
+    this.#since = performance.now();
+  }
+}
+
+function unlessFull(error: unknown): void {
+  if (!(error instanceof StorageFullError)) throw error;
 }
 
 /** Whether the listings of all directories above are known to hold: else the type would be taken for gone. */

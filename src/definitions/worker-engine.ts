@@ -1,9 +1,15 @@
 /** The engine on a worker thread. Started at first use: a process that only looks at files never pays for it. */
 import { Worker } from "node:worker_threads";
 import { type Deferred, deferred } from "../abort.ts";
-import { DefinitionReadError, IndexUnavailableError, StorageFullError } from "../errors.ts";
+import { DefinitionReadError, IndexUnavailableError } from "../errors.ts";
 import type { ExamineOptions } from "../scan/examine.ts";
-import type { AppliedPlace, ApplyResult, IndexEngine, SweepCallbacks } from "./engine.ts";
+import {
+  type AppliedPlace,
+  type ApplyResult,
+  asStorageError,
+  type IndexEngine,
+  type SweepCallbacks,
+} from "./engine.ts";
 import type { PendingPut } from "./store.ts";
 import type { SweepResult, SweepTarget } from "./sweep.ts";
 import type { WorkerError, WorkerReply, WorkerRequest } from "./worker-protocol.ts";
@@ -24,17 +30,19 @@ type RequestBody =
 export class WorkerEngine implements IndexEngine {
   readonly #path: string;
   readonly #worker: Worker;
+  readonly #onLost: () => void;
   readonly #waiting = new Map<number, Waiting>();
   #nextId = 1;
   #failure: unknown = null;
 
-  private constructor(path: string, worker: Worker) {
+  private constructor(path: string, worker: Worker, onLost: () => void) {
     this.#path = path;
     this.#worker = worker;
+    this.#onLost = onLost;
   }
 
-  /** Null where no worker can start. */
-  static async start(path: string, examine: ExamineOptions): Promise<WorkerEngine | null> {
+  /** Null where no worker can start. `onLost` is told should the thread end before it is closed. */
+  static async start(path: string, examine: ExamineOptions, onLost: () => void): Promise<WorkerEngine | null> {
     const { parse, ...plain } = examine;
     let worker: Worker;
     try {
@@ -45,7 +53,7 @@ export class WorkerEngine implements IndexEngine {
     } catch {
       return null;
     }
-    const engine = new WorkerEngine(path, worker);
+    const engine = new WorkerEngine(path, worker, onLost);
     return (await engine.#ready()) ? engine : null;
   }
 
@@ -83,17 +91,27 @@ export class WorkerEngine implements IndexEngine {
   }
 
   #asOurs(error: WorkerError): unknown {
-    const { message, path, errno, code } = error;
+    const { message, path, errno } = error;
     if (path !== undefined && errno !== undefined) return new DefinitionReadError(path, errno, { cause: error });
-    if (code === "ENOSPC" || /MDB_MAP_FULL|No space left/.test(message))
-      return new StorageFullError(this.#path, { cause: error });
-    return new IndexUnavailableError(this.#path, message, { cause: error });
+    const known = asStorageError(this.#path, error);
+    return known === error ? new IndexUnavailableError(this.#path, message, { cause: error }) : known;
+  }
+
+  get hasEnded(): boolean {
+    return this.#failure !== null;
   }
 
   #fail(error: unknown): void {
-    this.#failure ??= new IndexUnavailableError(this.#path, "its worker thread ended; open the index again", {
-      cause: error,
-    });
+    if (this.#failure === null) {
+      this.#failure = new IndexUnavailableError(
+        this.#path,
+        "its worker thread ended. Retry: another takes its place.",
+        {
+          cause: error,
+        },
+      );
+      this.#onLost();
+    }
     for (const [id, waiting] of [...this.#waiting]) {
       this.#settle(id);
       waiting.reject(this.#failure);

@@ -3,6 +3,7 @@ import { parentPort, workerData } from "node:worker_threads";
 import { openSharedInWorker } from "../lmdb/shared.ts";
 import { applyFiles } from "./apply.ts";
 import { SliceBreather } from "./inline-engine.ts";
+import { SharedCommits } from "./shared-commits.ts";
 import { DefinitionStore } from "./store.ts";
 import { sweepType } from "./sweep.ts";
 import type { WorkerData, WorkerError, WorkerReply, WorkerRequest } from "./worker-protocol.ts";
@@ -16,6 +17,7 @@ if (port !== null) await serve(port, workerData as WorkerData);
 
 async function serve(port: NonNullable<typeof parentPort>, { path, examine }: WorkerData): Promise<void> {
   const store = new DefinitionStore(await openSharedInWorker(path));
+  const commits = new SharedCommits(store, "drop");
   const running = new Map<number, AbortController>();
   const reply = (message: WorkerReply): void => port.postMessage(message);
 
@@ -37,16 +39,26 @@ async function serve(port: NonNullable<typeof parentPort>, { path, examine }: Wo
 
   async function answer(request: Exclude<WorkerRequest, { kind: "abort" }>, signal: AbortSignal): Promise<unknown> {
     const onFiles = (files: number, read: number): void => reply({ id: request.id, progress: { files, read } });
-    const breather = new SliceBreather(store, SLICE_MS, CHANGES_PER_COMMIT);
+    const breather = new SliceBreather(store, commits, SLICE_MS, CHANGES_PER_COMMIT);
     switch (request.kind) {
       case "commit":
-        return store.commit(request.puts);
+        return commits.commit(request.puts);
       case "sweep":
-        return sweepType(store, request.target, examine, breather, { signal, onFiles });
+        return committed(sweepType(store, request.target, examine, breather, { signal, onFiles }));
       case "close":
         return store.root.close();
       case "apply":
-        return applyFiles(store, request.places, examine, breather, { signal, onFiles });
+        return committed(applyFiles(store, request.places, examine, breather, { signal, onFiles }));
+    }
+  }
+
+  /** What has failed half-way leaves nothing that waits: the next to look reads what is committed. */
+  async function committed<T>(work: Promise<T>): Promise<T> {
+    try {
+      return await work;
+    } catch (error) {
+      await commits.commit().catch(() => {});
+      throw error;
     }
   }
 }
