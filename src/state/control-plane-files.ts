@@ -75,7 +75,11 @@ class FileControlPlane implements ControlPlaneStore {
 
   async get(key: string, o?: AbortOptions): Promise<Uint8Array | null> {
     const path = this.#pathOf(key);
-    return this.#run(path, o?.signal, () => ifThere(async () => new Uint8Array(await readFile(path)), null));
+    return this.#run(path, o?.signal, async () => {
+      const data = await ifThere(async () => new Uint8Array(await readFile(path)), null);
+      o?.signal?.throwIfAborted();
+      return data;
+    });
   }
 
   /** Point of no return: the unlink. */
@@ -126,6 +130,7 @@ class FileControlPlane implements ControlPlaneStore {
       const draft = join(this.#drafts, crypto.randomUUID());
       try {
         await writeNewFile(draft, data);
+        signal?.throwIfAborted();
         await mkdir(dirname(path), { recursive: true });
         signal?.throwIfAborted();
         const result = await place(draft);
@@ -133,7 +138,10 @@ class FileControlPlane implements ControlPlaneStore {
         await ifThere(() => flushDirectories(dirname(path), this.#dir), undefined);
         return result;
       } catch (error) {
-        if (!isAbsent(error) || attempt === ATTEMPTS) throw error;
+        if (!isAbsent(error) || attempt === ATTEMPTS) {
+          await this.#removeEmpty(dirname(path)); // What was made for this record.
+          throw error;
+        }
         await mkdir(this.#drafts, { recursive: true });
       } finally {
         await rm(draft, { force: true });
