@@ -7,8 +7,19 @@ export class Rejections {
   readonly #byPath = new Map<string, { problem: DefinitionProblem; stamp: FileStamp }>();
   readonly #scratch = new Uint8Array(STAMP_BYTES);
 
+  /** With each that comes, two old ones are looked at: no more are kept of what is gone than of what is there. */
   add({ path, root, stamp }: DefinitionEntry, message: string): void {
+    let left = Math.min(2, this.#byPath.size);
+    for (const [old, rejected] of this.#byPath) {
+      if (left-- === 0) break;
+      this.#byPath.delete(old);
+      if (this.#isUnchanged(old, rejected.stamp)) this.#byPath.set(old, rejected);
+    }
     this.#byPath.set(path, { problem: { path, root, kind: "invalid", message }, stamp });
+  }
+
+  get size(): number {
+    return this.#byPath.size;
   }
 
   at(path: string): DefinitionProblem | null {

@@ -57,8 +57,14 @@ const pathOf = async (index: DefinitionIndex, type: string, name: string): Promi
   (await index.findByName(type, name))?.path ?? null;
 
 /** A queue that can be told to fail. */
-function faultyQueue(): { open: () => KernelQueue | null; failWatches(errno: number | null): void; overflow(): void } {
+function faultyQueue(): {
+  open: () => KernelQueue | null;
+  failWatches(errno: number | null): void;
+  overflow(): void;
+  readonly opened: number;
+} {
   let errno: number | null = null;
+  let opened = 0;
   let overflows = 0;
   return {
     failWatches: (value) => {
@@ -67,7 +73,11 @@ function faultyQueue(): { open: () => KernelQueue | null; failWatches(errno: num
     overflow: () => {
       overflows++;
     },
+    get opened() {
+      return opened;
+    },
     open() {
+      opened++;
       const queue = openKernelQueue();
       if (queue === null) return null;
       return {
@@ -128,6 +138,31 @@ describe("lost events", () => {
     expect(await pathOf(index, "t", "b")).toBe(p.at("t/a.yaml"));
     expect(await pathOf(index, "u", "c")).toBe(p.at("u/c.yaml"));
     await until(() => index.stats().freshness === "exact");
+    // To close it would hold the thread for tens of milliseconds.
+    expect(queue.opened).toBe(1);
+  });
+
+  test("a directory that was exchanged among them: its old watch tells nothing about what is there now", async () => {
+    const p = place();
+    p.write("t/a.yaml", "a");
+    const queue = faultyQueue();
+    await using index = await openIndexOn(p.options, { ...THIS_PLATFORM, openQueue: queue.open });
+    expect(await index.findByName("t", "none")).toBeNull();
+    const aside = join(p.base, "aside");
+    renameSync(p.at("t"), aside);
+    p.write("t/b.yaml", "b");
+    queue.overflow();
+    expect(await pathOf(index, "t", "b")).toBe(p.at("t/b.yaml"));
+    for (let round = 0; round < 3; round++) {
+      writeFileSync(join(aside, "b.yaml"), definition("elsewhere"));
+      mkdirSync(join(aside, `d${round}`));
+      writeFileSync(p.at("t/b.yaml"), definition(`b${round}`));
+      expect(await index.findByName("t", "elsewhere")).toBeNull();
+      expect(await index.findByName(`t/d${round}`, "b")).toBeNull();
+      expect(await pathOf(index, "t", `b${round}`)).toBe(p.at("t/b.yaml"));
+    }
+    await until(() => index.stats().freshness === "exact");
+    expect(Object.keys(index.stats().types).sort()).toEqual(["", "t"]);
   });
 
   for (const [errno, called] of [
