@@ -15,6 +15,7 @@ import {
   workerArtifacts,
 } from "./artifact-records.ts";
 import { type Artifact, type ArtifactScanOptions, scanArtifacts, typeDirectory } from "./artifact-scan.ts";
+import { timeSlices } from "./slices.ts";
 
 /** What the source needs to know of a record that is already in the index. */
 export interface KnownRecord<D> {
@@ -70,7 +71,8 @@ export async function* recordsFromArtifacts<D, S extends string>(
   options: ArtifactImportOptions<D> = {},
 ): AsyncIterableIterator<ImportItem<D, S>> {
   const { live, ...scanOptions } = options;
-  const known = await knownFrom(live, kind.type);
+  const { signal } = options;
+  const known = await knownFrom(live, kind.type, signal);
   const withdrawn = new Set<string>();
   let heldBack: string | undefined;
   for await (const result of scanArtifacts(dataDir, kind.type, { ...scanOptions, items: kind.items })) {
@@ -93,7 +95,9 @@ export async function* recordsFromArtifacts<D, S extends string>(
         heldBack = result.watermark;
     }
   }
+  const slices = timeSlices(signal);
   for (const record of known.values()) {
+    if (slices.due()) await slices.pause();
     const path = join(dataDir, record.origin);
     if (!withdrawn.has(path) && listNames(path) !== null) continue;
     yield elsewhere(dataDir, kind, record.id) ?? {
@@ -103,6 +107,7 @@ export async function* recordsFromArtifacts<D, S extends string>(
       data: record.data,
       origin: record.origin,
     };
+    signal?.throwIfAborted();
   }
   if (heldBack !== undefined) yield { watermark: heldBack };
 }
@@ -113,9 +118,14 @@ function itemOf<D, S extends string>(kind: ArtifactKind<D, S>, artifact: Artifac
 }
 
 /** Of the records that live, those that came from an artifact of this type, by id. */
-async function knownFrom<D>(live: AsyncIterable<KnownRecord<D>> | undefined, type: string) {
+async function knownFrom<D>(
+  live: AsyncIterable<KnownRecord<D>> | undefined,
+  type: string,
+  signal: AbortSignal | undefined,
+) {
   const known = new Map<string, KnownRecord<D> & { origin: string }>();
   for await (const record of live ?? []) {
+    signal?.throwIfAborted();
     const { origin } = record;
     if (origin?.startsWith(`${type}/`)) known.set(record.id, { ...record, origin });
   }

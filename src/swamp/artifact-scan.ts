@@ -106,7 +106,9 @@ export async function* scanArtifacts(
       if (changed <= seenUntil(horizon, inode, model)) continue;
       progress.read++;
       const result = resultOf(readItem(path), { path, type, modelId: model.id, name });
-      if (result !== null) yield result;
+      if (result === null) continue;
+      yield result;
+      signal?.throwIfAborted();
     }
     const done = bucket + 1;
     // Before it is further than the scan that it goes on with, it knows less than that one's mark.
@@ -116,6 +118,7 @@ export async function* scanArtifacts(
       const reached = { clockNs: Math.min(startedAtNs, newest), inode, models: inodes };
       const before = done === BUCKETS ? null : horizonFor(since, BUCKETS - 1);
       yield { kind: "mark", watermark: encodeWatermark({ horizon: reached, done, before }) };
+      signal?.throwIfAborted();
     }
   }
   options.onProgress?.({ ...progress });
