@@ -14,6 +14,8 @@ export interface ControlPlaneOptions extends AbortOptions {
  * is a file that is replaced whole and is on disk when a write resolves. Keys are text of 1 to 1,024 bytes of UTF-8
  * without NUL, with `/` between their segments; any segment will do (`..`, an empty one, one longer than a file name).
  *
+ * Point of no return: the call, which makes the directory; aborted later, it settles with what happened.
+ *
  * @throws InvalidArgumentError without a directory
  * @throws StateStoreUnavailableError, StorageFullError when it cannot be made
  */

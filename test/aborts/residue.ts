@@ -1,0 +1,74 @@
+/** What a call may leave behind in the process and on the disk. */
+import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
+import { expect } from "vitest";
+import { isDeno } from "../support/spawn.ts";
+import { turns } from "./call.ts";
+
+/** How many there are of each: open descriptors by what they lead to, threads, timers that keep the process alive. */
+export type Residue = Map<string, number>;
+
+/** A worker's thread and descriptors go a moment after it was ended, as does what a shared sweep has open. */
+const GOES_WITHIN_MS = 5_000;
+
+export function residue(): Residue {
+  const all: Residue = new Map();
+  const add = (what: string): void => {
+    all.set(what, (all.get(what) ?? 0) + 1);
+  };
+  if (process.platform === "linux") {
+    for (const fd of readdirSync("/proc/self/fd")) {
+      const path = pathOf(fd);
+      if (path !== null) add(path);
+    }
+    // Deno's own threads come and go.
+    if (!isDeno) for (const _ of readdirSync("/proc/self/task")) add("a thread");
+  }
+  for (const kind of process.getActiveResourcesInfo()) if (kind === "Timeout") add("a timer");
+  return all;
+}
+
+/** Null: the directory that is being read, and the two that Deno keeps of each worker that loaded a native module. */
+function pathOf(fd: string): string | null {
+  try {
+    const path = readlinkSync(`/proc/self/fd/${fd}`);
+    return isDeno && /^anon_inode:\[(eventfd|eventpoll)\]$/.test(path) ? null : path;
+  } catch {
+    return null;
+  }
+}
+
+/** Waits until nothing is there that was not there before; fails with what stays. */
+export async function expectNothingLeft(before: Residue): Promise<void> {
+  const giveUpAt = performance.now() + GOES_WITHIN_MS;
+  for (;;) {
+    const left = [...residue()].filter(([what, count]) => count > (before.get(what) ?? 0)).map(([what]) => what);
+    if (left.length === 0 || performance.now() > giveUpAt) {
+      expect(left).toEqual([]);
+      return;
+    }
+    await turns(10);
+  }
+}
+
+/** What has come, gone or changed from one look to the next. */
+export function changesBetween(before: unknown, after: unknown): string[] {
+  const [old, now] = [before, after].map((seen) => new Map(Object.entries(seen ?? {})));
+  return [...new Set([...old!.keys(), ...now!.keys()])].filter(
+    (key) => !isDeepStrictEqual(old!.get(key), now!.get(key)),
+  );
+}
+
+/** All files below a directory with their content, and all directories, which end in a slash. */
+export function treeOf(dir: string): Record<string, string> {
+  const tree: Record<string, string> = {};
+  if (!existsSync(dir)) return tree;
+  for (const entry of readdirSync(dir, { withFileTypes: true, recursive: true })) {
+    const path = join(entry.parentPath, entry.name);
+    const name = path.slice(dir.length + 1);
+    if (entry.isDirectory()) tree[`${name}/`] = "";
+    else tree[name] = readFileSync(path, "utf8");
+  }
+  return tree;
+}
