@@ -12,6 +12,8 @@ import type { TypeTree } from "./type-tree.ts";
 
 /** The caller's parser has this thread only; no turn of the event loop is held for longer. */
 const JUDGING_SLICE_MS = 4;
+/** To hand over more at once would hold the event loop; whoever waits has the rest brought by the next pass. */
+const FILES_PER_PASS = 5_000;
 /** Records that wait in memory for a disk that is full, three a file and about 250 bytes each. */
 const MOST_WAITING = 60_000;
 
@@ -166,9 +168,11 @@ export class Passes {
   async #applyElsewhere(state: TypeState): Promise<void> {
     // The worker sees what is committed; what is taken from here on is newer than that.
     if (!this.#commits.isFull) await this.#commits.flush().catch(unlessFull);
+    // The turn in which so many events were drained has been long enough.
+    await nextTurn();
     const { generation } = state;
-    const places = this.#take(state, state.pending);
-    if (this.#examine.parse === undefined) places.push(...this.#take(state, state.deferred));
+    const places = this.#take(state, state.pending, FILES_PER_PASS);
+    if (this.#examine.parse === undefined) places.push(...this.#take(state, state.deferred, FILES_PER_PASS));
     try {
       const result = await this.#applyAll(places);
       this.#store.readAnew();
@@ -202,7 +206,7 @@ export class Passes {
     for (const at of this.#take(state, state.deferred)) {
       applyOne(this.#store, at, this.#examine, result);
       if (performance.now() - since < JUDGING_SLICE_MS) continue;
-      await new Promise<void>((resolve) => setImmediate(resolve));
+      await nextTurn();
       this.#signal.throwIfAborted();
       since = performance.now();
     }
@@ -211,18 +215,18 @@ export class Passes {
   }
 
   /** What is known of these files is no longer known. */
-  #take(state: TypeState, files: readonly Set<string>[]): AppliedPlace[] {
+  #take(state: TypeState, files: readonly Set<string>[], most = Number.POSITIVE_INFINITY): AppliedPlace[] {
     const places: AppliedPlace[] = [];
     for (const [root, names] of files.entries()) {
-      if (state.dirs[root] !== null) {
-        const dir = this.#tree.dirOf(state, root);
-        for (const filename of names) {
-          state.symlinks[root]?.delete(filename);
-          state.unreadable.delete(`${dir}/${filename}`);
-          places.push({ place: { root, type: state.type, typeId: state.id, filename }, dir });
-        }
+      if (state.dirs[root] === null) names.clear();
+      const dir = this.#tree.dirOf(state, root);
+      for (const filename of names) {
+        if (places.length >= most) return places;
+        names.delete(filename);
+        state.symlinks[root]?.delete(filename);
+        state.unreadable.delete(`${dir}/${filename}`);
+        places.push({ place: { root, type: state.type, typeId: state.id, filename }, dir });
       }
-      names.clear();
     }
     return places;
   }
@@ -250,9 +254,13 @@ class Yielding implements Breather {
   }
 
   async pause(): Promise<void> {
-    await new Promise<void>((resolve) => setImmediate(resolve));
+    await nextTurn();
     this.#since = performance.now();
   }
+}
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
 }
 
 function unlessFull(error: unknown): void {
