@@ -1,9 +1,14 @@
 /** A public asynchronous call as the test of all of them sees it. */
 
+/**
+ * Says that the call has come to a moment of its own: a callback of the caller's, an item handed out; and, where that is
+ * sure, on which side of the point of no return it is.
+ */
+export type Reached = (side?: "before" | "after") => void;
+
 /** One use of a call, on data of its own. `Seen` is what a bystander sees of all that the call may change. */
 export interface Attempt<Value = unknown, Seen = unknown> {
-  /** `reached` says that the call has come to a moment of its own: a callback of the caller's, an item handed out. */
-  call(signal: AbortSignal | undefined, reached: () => void): Promise<Value>;
+  call(signal: AbortSignal | undefined, reached: Reached): Promise<Value>;
   look(): Seen | Promise<Seen>;
   /** Throws unless the answer is right, and says what has become of `before`. */
   check(value: Value, seen: Seen, before: Seen): void;
@@ -42,7 +47,7 @@ export function attempt<Value, Seen>(of: Attempt<Value, Seen>): Attempt {
 
 /** A call that only reads: there is nothing to be seen of it but its answer. */
 export function reading<Value>(
-  call: (signal: AbortSignal | undefined, reached: () => void) => Promise<Value>,
+  call: (signal: AbortSignal | undefined, reached: Reached) => Promise<Value>,
   check: (value: Value) => void,
   end?: () => void,
 ): Attempt {
@@ -50,7 +55,7 @@ export function reading<Value>(
 }
 
 /** All that an iteration yields; each item is a moment. */
-export async function iterate<T>(items: AsyncIterable<T>, reached: () => void): Promise<T[]> {
+export async function iterate<T>(items: AsyncIterable<T>, reached: Reached): Promise<T[]> {
   const all: T[] = [];
   for await (const item of items) {
     all.push(item);

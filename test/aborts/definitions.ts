@@ -1,5 +1,5 @@
 /** The index, the repository over it, and their opening. */
-import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "vitest";
 import {
@@ -11,7 +11,7 @@ import {
 } from "../../src/definitions/index.ts";
 import { openSwampRepository } from "../../src/swamp/index.ts";
 import { idOf, type Thing, textOf, thing, thingCodec } from "../support/things.ts";
-import { type Attempt, attempt, type Call, having, iterate, type Room, turns } from "./call.ts";
+import { type Attempt, attempt, type Call, having, iterate, type Reached, type Room, turns } from "./call.ts";
 import { treeOf } from "./residue.ts";
 
 interface World {
@@ -70,7 +70,7 @@ class Place {
   }
 }
 
-type Read<Value> = (world: World, place: Place, o: { signal?: AbortSignal }, reached: () => void) => Promise<Value>;
+type Read<Value> = (world: World, place: Place, o: { signal?: AbortSignal }, reached: Reached) => Promise<Value>;
 
 /** Looks something up of which the index must first hear. */
 function looksUp<Value>(call: Read<Value>, check: (value: Value, place: Place) => void, repeats = 500): Call<World> {
@@ -80,7 +80,7 @@ function looksUp<Value>(call: Read<Value>, check: (value: Value, place: Place) =
       const place = new Place(world, n);
       return attempt({
         call: (signal, reached) => call(world, place, having(signal), reached),
-        look: () => place.look(),
+        look: () => readdirSync(place.dir),
         check: (value: Value) => check(value, place),
         end: () => place.end(),
       });
@@ -97,7 +97,7 @@ function changes(
     repository: DefinitionRepository<Thing>,
     place: Place,
     o: { signal?: AbortSignal },
-    reached: () => void,
+    reached: Reached,
   ) => Promise<unknown>,
   done: (tree: Record<string, string>, place: Place) => boolean,
 ): Call<World> {
@@ -115,12 +115,12 @@ function changes(
   };
 }
 
-function repositoryOn(index: DefinitionIndex, reached: () => void): DefinitionRepository<Thing> {
+function repositoryOn(index: DefinitionIndex, reached: Reached): DefinitionRepository<Thing> {
   return createDefinitionRepository(index, {
     codec: thingCodec,
     writeRoot: "models",
-    onWillWrite: reached,
-    onChange: reached,
+    onWillWrite: () => reached("before"),
+    onChange: () => reached("after"),
   });
 }
 
@@ -153,7 +153,7 @@ export const definitions: Room<World> = {
         for (const stem of ["a", "b", "c"]) writeFileSync(join(place.dir, `${stem}.yaml`), "id: [");
         return attempt({
           call: (signal, reached) => iterate(world.index.problems({ ...having(signal), type: place.type }), reached),
-          look: () => place.look(),
+          look: () => readdirSync(place.dir),
           check: (all) =>
             expect(all.map(({ kind }) => kind).sort()).toEqual(["mismatched", "syntax", "syntax", "syntax"]),
           end: () => place.end(),
@@ -161,7 +161,7 @@ export const definitions: Room<World> = {
       },
     },
     "DefinitionIndex.refresh": looksUp(
-      (w, _, o, onProgress) => w.index.refresh({ ...o, onProgress }),
+      (w, _, o, reached) => w.index.refresh({ ...o, onProgress: () => reached() }),
       ({ files }) => expect(files).toBe(FILES),
       20,
     ),
@@ -214,7 +214,7 @@ export const definitions: Room<World> = {
     "DefinitionRepository.resolveOrCreate": changes(
       (r, p, o, reached) => {
         const create = async (): Promise<Thing> => {
-          reached();
+          reached("before");
           await turns(1);
           return p.thing(500, "created");
         };
@@ -232,15 +232,16 @@ export const definitions: Room<World> = {
         const place = new Place(world, n);
         const service = {
           /** Its point of no return: the file. */
-          async pullChanged({ signal }: { signal?: AbortSignal } = {}): Promise<void> {
+          async pullChanged(reached: Reached, { signal }: { signal?: AbortSignal }): Promise<void> {
             await turns(2);
             signal?.throwIfAborted();
             place.write("pulled", place.thing(500, "pulled"));
+            reached("after");
             await turns(2);
           },
         };
         return attempt({
-          call: (signal) => noticeChanges(service, world.index).pullChanged(having(signal)),
+          call: (signal, reached) => noticeChanges(service, world.index).pullChanged(reached, having(signal)),
           look: () => place.look(),
           check: (_: unknown, seen) => expect(has(seen, "pulled")).toBe(true),
           done: (seen) => has(seen, "pulled"),

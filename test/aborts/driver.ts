@@ -2,7 +2,7 @@
 import { getEventListeners } from "node:events";
 import { expect } from "vitest";
 import { fastestOf } from "../support/fastest.ts";
-import { type Attempt, type Call, turns } from "./call.ts";
+import { type Attempt, type Call, type Reached, turns } from "./call.ts";
 import { changesBetween, expectNothingLeft, type Residue, residue } from "./residue.ts";
 
 /** 10 ms are promised; a test runs beside others. */
@@ -106,8 +106,11 @@ async function abortAt(
     controller.abort(reason);
   };
   let moments = 0;
-  const reached = (): void => {
-    if (++moments === (point.at === "moment" ? point.n : 0)) abort();
+  let side: "before" | "after" | undefined;
+  const reached: Reached = (of) => {
+    if (++moments !== (point.at === "moment" ? point.n : 0)) return;
+    side = of;
+    abort();
   };
 
   let outcome: Outcome | null = null;
@@ -121,33 +124,32 @@ async function abortAt(
   if (point.at === "after") abort();
 
   const { state } = outcome;
+  const seen = await attempt.look();
+  let isDone = attempt.done?.(seen, before) ?? true;
+  if (side !== undefined) expect([side, state]).toEqual([side, side === "before" ? "rejected" : "resolved"]);
   if (state === "rejected") {
     expect(outcome.error).toBe(reason);
-    const seen = await attempt.look();
     if (attempt.cutShort === undefined || point.at === "before") expect(changesBetween(before, seen)).toEqual([]);
     else attempt.cutShort(seen);
+    await expectNothingLeft(residueBefore);
+    isDone = false;
   } else {
     // No point of no return: who aborts in time gets no answer any more.
-    const inTime =
-      (point.at === "turn" && wasPending) || (point.at === "moment" && point.n < course.moments && wasPending);
-    expect(point.at === "before" || (none && inTime), "resolved all the same").toBe(false);
-    const seen = await attempt.look();
+    const inTime = point.at === "turn" || (point.at === "moment" && point.n < course.moments);
+    expect(point.at === "before" || (none && wasPending && inTime), "resolved all the same").toBe(false);
     attempt.check(outcome.value, seen, before);
-    const done = attempt.done?.(seen, before) ?? true;
-    expect(done || call.inParts === true, "all was done, or the call may be done in parts").toBe(true);
+    expect(isDone || call.inParts === true, "all was done, or the call may be done in parts").toBe(true);
   }
-  // What was opened all the same is to be closed first.
-  if (state === "rejected") await expectNothingLeft(residueBefore);
 
   // The next call is right.
-  const between = await attempt.look();
-  if (state === "rejected" || attempt.done?.(between, before) === false) {
+  if (!isDone) {
     const again = settling(attempt.call(undefined, () => {}));
     await again.settled;
-    await expectDone(attempt, again, between);
+    await expectDone(attempt, again, seen);
   }
   await attempt.end?.();
-  await expectNothingLeft(residueBefore);
+  // What was opened all the same is closed.
+  if (state === "resolved") await expectNothingLeft(residueBefore);
   return { rejected: state === "rejected", elapsedMs: state === "rejected" ? outcome.at - abortedAt : 0 };
 }
 

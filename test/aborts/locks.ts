@@ -24,9 +24,9 @@ function takesName(held: boolean): Call<string> {
             await taken.promise;
           }
           const work = async (): Promise<string> => {
-            reached();
+            reached("after");
             await turns(3);
-            reached();
+            reached("after");
             done.push(name);
             return "done";
           };

@@ -54,10 +54,10 @@ export async function expectNothingLeft(before: Residue): Promise<void> {
 
 /** What has come, gone or changed from one look to the next. */
 export function changesBetween(before: unknown, after: unknown): string[] {
-  const [old, now] = [before, after].map((seen) => new Map(Object.entries(seen ?? {})));
-  return [...new Set([...old!.keys(), ...now!.keys()])].filter(
-    (key) => !isDeepStrictEqual(old!.get(key), now!.get(key)),
-  );
+  if (isDeepStrictEqual(before, after)) return [];
+  const [old = {}, now = {}] = [before, after].map((seen) => Object(seen) as Record<string, unknown>);
+  const changed = Object.keys({ ...old, ...now }).filter((key) => !isDeepStrictEqual(old[key], now[key]));
+  return changed.length > 0 ? changed : [`${before} has become ${after}`];
 }
 
 /** All files below a directory with their content, and all directories, which end in a slash. */

@@ -12,7 +12,7 @@ import {
   reapRuns,
   type StateIndex,
 } from "../../src/state/index.ts";
-import { attempt, type Call, having, iterate, type Room, turns } from "./call.ts";
+import { attempt, type Call, having, iterate, type Reached, type Room, turns } from "./call.ts";
 
 interface Data {
   group: string;
@@ -93,7 +93,7 @@ function changesOne(
 
 /** Reads the records of a group of two. */
 function readsGroup<Value>(
-  call: (index: Things, group: string, o: O, reached: () => void) => Promise<Value>,
+  call: (index: Things, group: string, o: O, reached: Reached) => Promise<Value>,
   check: (value: Value, group: string) => void,
   more: Partial<Call<World>> = {},
 ): Call<World> {
@@ -219,7 +219,7 @@ export const state: Room<World> = {
               to: "done",
               by: { index: "group", key: group },
               batchSize: 20,
-              onProgress: reached,
+              onProgress: () => reached("after"),
             }),
           look: () => groupIn(many, group),
           check(report, seen, before) {
@@ -238,7 +238,10 @@ export const state: Room<World> = {
         const group = `import-${randomUUID()}`;
         return attempt({
           call: (signal, reached) =>
-            many.import(group, (since) => source(group, since, reached), { ...having(signal), onProgress: reached }),
+            many.import(group, (since) => source(group, since, reached), {
+              ...having(signal),
+              onProgress: () => reached("after"),
+            }),
           look: () => groupIn(many, group),
           check(report, seen, before) {
             expect(report.inserted).toBe(countOf(seen, "active") - countOf(before, "active"));
@@ -267,11 +270,7 @@ export const state: Room<World> = {
   },
 };
 
-async function* source(
-  group: string,
-  since: string | null,
-  reached: () => void,
-): AsyncGenerator<ImportItem<Data, State>> {
+async function* source(group: string, since: string | null, reached: Reached): AsyncGenerator<ImportItem<Data, State>> {
   for (let n = Number(since ?? 0); n < MANY; n++) {
     if (n % 400 === 0) {
       await turns(1);
@@ -349,7 +348,7 @@ export const runs: Room<null> = {
                 },
                 async end(id) {
                   await turns(1);
-                  reached();
+                  reached("after");
                   return running.delete(id);
                 },
               },

@@ -13,10 +13,10 @@ function runs(behind: boolean): Call<TransitionQueue> {
         call(signal, reached) {
           if (behind) other = queue.run("key", () => turns(5));
           const work = async (): Promise<string> => {
-            reached();
+            reached("after");
             await turns(3);
             done.push("ran");
-            reached();
+            reached("after");
             return "ran";
           };
           return queue.run("key", work, having(signal));
