@@ -7,6 +7,7 @@ import type { AppliedPlace, ApplyResult, IndexEngine } from "./engine.ts";
 import { observeSweep, sweepEnded } from "./observe.ts";
 import type { DefinitionStore } from "./store.ts";
 import type { Breather, SweepResult } from "./sweep.ts";
+import { type SweepListener, SweepListeners, type SweepProgress } from "./sweep-progress.ts";
 import type { TypeState } from "./type-state.ts";
 import type { TypeTree } from "./type-tree.ts";
 
@@ -17,12 +18,6 @@ const FILES_PER_PASS = 5_000;
 /** Records that wait in memory for a disk that is full, three a file and about 250 bytes each. */
 const MOST_WAITING = 60_000;
 
-export interface SweepListener {
-  /** Of the sweep under way. */
-  progress(files: number, read: number): void;
-  swept(type: string, result: SweepResult): void;
-}
-
 export class Passes {
   readonly #store: DefinitionStore;
   readonly #tree: TypeTree;
@@ -30,7 +25,7 @@ export class Passes {
   readonly #engine: IndexEngine;
   readonly #examine: ExamineOptions;
   readonly #running = new Set<Promise<unknown>>();
-  readonly #listeners = new Set<SweepListener>();
+  readonly #listeners = new SweepListeners();
   /** Aborts when the index closes. */
   readonly #signal: AbortSignal;
   /** Takes note of everything that has happened up to now; the number of this observation. */
@@ -61,8 +56,7 @@ export class Passes {
 
   /** Tells of the sweeps to come, until the function returned is called. */
   listen(listener: SweepListener): () => void {
-    this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    return this.#listeners.add(listener);
   }
 
   /** The next pass that this type needs; the one under way, if there is one. */
@@ -90,11 +84,14 @@ export class Passes {
 
   async #sweep(state: TypeState): Promise<void> {
     const telemetry = observeSweep(state.type, () => this.#isKnown(state));
+    const progress = this.#listeners.begin(state.type);
     try {
-      const result = await this.#sweepOnce(state);
+      const result = await this.#sweepOnce(state, progress);
+      progress.end(result);
       if (telemetry !== null && result !== null) sweepEnded(telemetry, result);
       else telemetry?.end();
     } catch (error) {
+      progress.end(null);
       telemetry?.fail(error);
       throw error;
     }
@@ -108,18 +105,13 @@ export class Passes {
   }
 
   /** Null when what lies above has to be looked through first, to know where the type lies. */
-  async #sweepOnce(state: TypeState): Promise<SweepResult | null> {
+  async #sweepOnce(state: TypeState, progress: SweepProgress): Promise<SweepResult | null> {
     const started = performance.now();
     await this.#commits.flush();
     const sweep = { at: this.#observe(), generation: state.generation };
     if (!isReached(state)) return null;
     const target = this.#tree.prepareSweep(state);
-    const result = await this.#engine.sweep(target, {
-      signal: this.#signal,
-      onFiles: (files, read) => {
-        for (const listener of this.#listeners) listener.progress(files, read);
-      },
-    });
+    const result = await this.#engine.sweep(target, { signal: this.#signal, onFiles: progress.onFiles });
     this.#store.readAnew();
     this.filesSeen += result.files;
     this.filesRead += result.read;
@@ -134,7 +126,6 @@ export class Passes {
     }
     const elapsedMs = performance.now() - started;
     this.lastSweep = { at: Date.now(), files: result.files, elapsedMs };
-    for (const listener of this.#listeners) listener.swept(state.type, result);
     return result;
   }
 

@@ -33,6 +33,7 @@ export class WorkerEngine implements IndexEngine {
   readonly #onLost: () => void;
   readonly #waiting = new Map<number, Waiting>();
   #nextId = 1;
+  #wasReady = false;
   #failure: unknown = null;
 
   private constructor(path: string, worker: Worker, onLost: () => void) {
@@ -60,7 +61,10 @@ export class WorkerEngine implements IndexEngine {
   #ready(): Promise<boolean> {
     return new Promise((resolve) => {
       this.#waiting.set(0, {
-        resolve: () => resolve(true),
+        resolve: () => {
+          this.#wasReady = true;
+          resolve(true);
+        },
         reject: () => resolve(false),
         onFiles: undefined,
         settled: deferred(),
@@ -110,7 +114,7 @@ export class WorkerEngine implements IndexEngine {
           cause: error,
         },
       );
-      this.#onLost();
+      if (this.#wasReady) this.#onLost();
     }
     for (const [id, waiting] of [...this.#waiting]) {
       this.#settle(id);

@@ -94,10 +94,15 @@ describe("the first question over all types", () => {
     for (let i = 0; i < 8_400; i++) p.write(`t${i % 12}/f${i}.yaml`, `f${i}`);
     const { platform, most } = counting();
     await using index = await openIndexOn(p.options, platform);
-    expect((await index.findByNameGlobal("f7"))?.type).toBe("t7");
+    const progress: number[] = [];
+    await index.refresh({ onProgress: ({ files }) => progress.push(files) });
     expect(most()).toBeLessThanOrEqual(4);
+    // Though several are under way at once, it never goes back.
+    expect(progress).toEqual(progress.toSorted((a, b) => a - b));
+    expect(progress.at(-1)).toBe(8_400);
     await index.refresh();
     expect(most()).toBeLessThanOrEqual(4);
+    expect((await index.findByNameGlobal("f7"))?.type).toBe("t7");
   });
 });
 
