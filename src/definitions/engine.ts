@@ -30,7 +30,7 @@ export interface ApplyResult {
 }
 
 export interface IndexEngine {
-  /** Its thread has ended by an error: whatever it is asked for fails. */
+  /** Its thread has ended by an error, whatever it is asked for fails, and another may take its place. */
   readonly hasEnded: boolean;
   /** Durable when it resolves. */
   commit(puts: PendingPut[]): Promise<void>;

@@ -12,7 +12,7 @@ import {
 } from "./engine.ts";
 import type { PendingPut } from "./store.ts";
 import type { SweepResult, SweepTarget } from "./sweep.ts";
-import type { WorkerError, WorkerReply, WorkerRequest } from "./worker-protocol.ts";
+import type { WorkerData, WorkerError, WorkerReply, WorkerRequest } from "./worker-protocol.ts";
 
 interface Waiting {
   resolve(result: unknown): void;
@@ -30,31 +30,35 @@ type RequestBody =
 export class WorkerEngine implements IndexEngine {
   readonly #path: string;
   readonly #worker: Worker;
+  readonly #committing: WorkerData["committing"];
   readonly #onLost: () => void;
   readonly #waiting = new Map<number, Waiting>();
   #nextId = 1;
   #wasReady = false;
   #failure: unknown = null;
 
-  private constructor(path: string, worker: Worker, onLost: () => void) {
+  private constructor(path: string, worker: Worker, committing: WorkerData["committing"], onLost: () => void) {
     this.#path = path;
     this.#worker = worker;
+    this.#committing = committing;
     this.#onLost = onLost;
   }
 
   /** Null where no worker can start. `onLost` is told should the thread end before it is closed. */
   static async start(path: string, examine: ExamineOptions, onLost: () => void): Promise<WorkerEngine | null> {
     const { parse, ...plain } = examine;
+    const committing = new Int32Array(new SharedArrayBuffer(4));
+    const data: WorkerData = { path, examine: { ...plain, deferParsing: parse !== undefined }, committing };
     let worker: Worker;
     try {
       worker = new Worker(workerFile(), {
-        workerData: { path, examine: { ...plain, deferParsing: parse !== undefined } },
+        workerData: data,
         resourceLimits: { maxYoungGenerationSizeMb: 128 },
       });
     } catch {
       return null;
     }
-    const engine = new WorkerEngine(path, worker, onLost);
+    const engine = new WorkerEngine(path, worker, committing, onLost);
     return (await engine.#ready()) ? engine : null;
   }
 
@@ -102,18 +106,20 @@ export class WorkerEngine implements IndexEngine {
   }
 
   get hasEnded(): boolean {
-    return this.#failure !== null;
+    return this.#failure !== null && !this.#holdsLock;
+  }
+
+  /** It ended within a transaction (out of memory): the next to begin one, in whichever thread, would wait for ever. */
+  get #holdsLock(): boolean {
+    return Atomics.load(this.#committing, 0) !== 0;
   }
 
   #fail(error: unknown): void {
     if (this.#failure === null) {
-      this.#failure = new IndexUnavailableError(
-        this.#path,
-        "its worker thread ended. Retry: another takes its place.",
-        {
-          cause: error,
-        },
-      );
+      const next = this.#holdsLock
+        ? " in the midst of a commit. Close the index and open it again."
+        : ". Retry: another takes its place.";
+      this.#failure = new IndexUnavailableError(this.#path, `its worker thread ended${next}`, { cause: error });
       if (this.#wasReady) this.#onLost();
     }
     for (const [id, waiting] of [...this.#waiting]) {

@@ -8,6 +8,8 @@ export interface WorkerData {
   /** The environment's directory. */
   path: string;
   examine: ExamineOptions;
+  /** Shared; 1 while the worker is in a transaction, whose lock would end with nobody. */
+  committing: Int32Array<SharedArrayBuffer>;
 }
 
 export type WorkerRequest =

@@ -15,8 +15,28 @@ const CHANGES_PER_COMMIT = 200_000;
 const port = parentPort;
 if (port !== null) await serve(port, workerData as WorkerData);
 
-async function serve(port: NonNullable<typeof parentPort>, { path, examine }: WorkerData): Promise<void> {
-  const store = new DefinitionStore(await openSharedInWorker(path));
+/** Says when it is in a transaction, for those who outlive this thread. */
+class WatchedStore extends DefinitionStore {
+  readonly #committing: WorkerData["committing"];
+
+  constructor(root: DefinitionStore["root"], committing: WorkerData["committing"]) {
+    super(root);
+    this.#committing = committing;
+  }
+
+  override transaction(write: () => void): void {
+    Atomics.store(this.#committing, 0, 1);
+    try {
+      super.transaction(write);
+    } finally {
+      Atomics.store(this.#committing, 0, 0);
+    }
+  }
+}
+
+async function serve(port: NonNullable<typeof parentPort>, data: WorkerData): Promise<void> {
+  const { path, examine } = data;
+  const store = new WatchedStore(await openSharedInWorker(path), data.committing);
   const commits = new SharedCommits(store, "drop");
   const running = new Map<number, AbortController>();
   const reply = (message: WorkerReply): void => port.postMessage(message);
