@@ -10,8 +10,8 @@ import type { SweepOptions, SweepReport } from "./model.ts";
 import type { RowChange } from "./record-store.ts";
 import type { StoredRow } from "./row.ts";
 
-/** Large enough that the flush does not count, small enough that other writers wait a few milliseconds. */
-const BATCH = 500;
+/** Large enough that the flush does not count, small enough that other writers, and this thread, are held for a few milliseconds. */
+const BATCH = 256;
 /** What can be read and handed over within one turn of the event loop. */
 const LARGEST_BATCH = 1_000;
 
