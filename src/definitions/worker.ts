@@ -4,8 +4,8 @@ import { openSharedInWorker } from "../lmdb/shared.ts";
 import { applyFiles } from "./apply.ts";
 import { SliceBreather } from "./inline-engine.ts";
 import { SharedCommits } from "./shared-commits.ts";
-import { DefinitionStore } from "./store.ts";
 import { sweepType } from "./sweep.ts";
+import { WatchedStore } from "./watched-store.ts";
 import type { WorkerData, WorkerError, WorkerReply, WorkerRequest } from "./worker-protocol.ts";
 
 /** Commits of others wait at most this long behind a sweep. */
@@ -14,25 +14,6 @@ const CHANGES_PER_COMMIT = 200_000;
 
 const port = parentPort;
 if (port !== null) await serve(port, workerData as WorkerData);
-
-/** Says when it is in a transaction, for those who outlive this thread. */
-class WatchedStore extends DefinitionStore {
-  readonly #committing: WorkerData["committing"];
-
-  constructor(root: DefinitionStore["root"], committing: WorkerData["committing"]) {
-    super(root);
-    this.#committing = committing;
-  }
-
-  override transaction(write: () => void): void {
-    Atomics.store(this.#committing, 0, 1);
-    try {
-      super.transaction(write);
-    } finally {
-      Atomics.store(this.#committing, 0, 0);
-    }
-  }
-}
 
 async function serve(port: NonNullable<typeof parentPort>, data: WorkerData): Promise<void> {
   const { path, examine } = data;

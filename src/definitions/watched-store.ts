@@ -1,0 +1,21 @@
+/** A store that says when it is in a transaction, for those who outlive its thread. */
+import { DefinitionStore } from "./store.ts";
+import type { WorkerData } from "./worker-protocol.ts";
+
+export class WatchedStore extends DefinitionStore {
+  readonly #committing: WorkerData["committing"];
+
+  constructor(root: DefinitionStore["root"], committing: WorkerData["committing"]) {
+    super(root);
+    this.#committing = committing;
+  }
+
+  override transaction(write: () => void): void {
+    Atomics.store(this.#committing, 0, 1);
+    try {
+      super.transaction(write);
+    } finally {
+      Atomics.store(this.#committing, 0, 0);
+    }
+  }
+}
