@@ -59,7 +59,7 @@ export class WorkerEngine implements IndexEngine {
       return null;
     }
     const engine = new WorkerEngine(path, worker, committing, onLost);
-    return (await engine.#ready()) ? engine : null;
+    return (await engine.#ready()) || engine.#holdsLock ? engine : null;
   }
 
   #ready(): Promise<boolean> {

@@ -8,7 +8,7 @@ export interface WorkerData {
   /** The environment's directory. */
   path: string;
   examine: ExamineOptions;
-  /** Shared; 1 while the worker is in a transaction, whose lock would end with nobody. */
+  /** Shared; 1 while the worker is in a transaction or opens its store: a lock held then is given back by nobody. */
   committing: Int32Array<SharedArrayBuffer>;
 }
 

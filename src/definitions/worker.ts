@@ -17,7 +17,7 @@ if (port !== null) await serve(port, workerData as WorkerData);
 
 async function serve(port: NonNullable<typeof parentPort>, data: WorkerData): Promise<void> {
   const { path, examine } = data;
-  const store = new WatchedStore(await openSharedInWorker(path), data.committing);
+  const store = await WatchedStore.open(() => openSharedInWorker(path), data.committing);
   const commits = new SharedCommits(store, "drop");
   const running = new Map<number, AbortController>();
   const reply = (message: WorkerReply): void => port.postMessage(message);
