@@ -10,10 +10,12 @@ import type { SweepOptions, SweepReport } from "./model.ts";
 import type { RowChange } from "./record-store.ts";
 import type { StoredRow } from "./row.ts";
 
-/** Large enough that the flush does not count, small enough that other writers, and this thread, are held for a few milliseconds. */
-const BATCH = 256;
-/** What can be read and handed over within one turn of the event loop. */
+/** Large enough that the flush does not count, small enough that other writers wait a few milliseconds. */
+const BATCH = 500;
+/** What can be handed over within one turn of the event loop. */
 const LARGEST_BATCH = 1_000;
+/** What can be read within one: rows that another thread has just written come from the WAL. */
+const READ = 100;
 
 /**
  * Aborted before the first commit: rejects with the signal's reason. Later: stops between two batches, and the report
@@ -75,12 +77,17 @@ export async function sweep<D, S extends string>(kit: Kit<D, S>, o: SweepOptions
     };
     let [from, to] = [FIRST, LAST];
     for (let more = true; more; ) {
-      const query = { ...place, from, to, reverse: false, limit: size };
-      const page = await store.page(query, kit.scope(o.signal));
-      more = page.length === size;
+      const page: StoredRow[] = [];
+      while (more && page.length < size) {
+        if (page.length > 0) await nextTurn();
+        const limit = Math.min(READ, size - page.length);
+        const read = await store.page({ ...place, from, to, reverse: false, limit }, kit.scope(o.signal));
+        page.push(...read);
+        from = read.at(-1) ?? from;
+        more = read.length === limit;
+      }
       // What enters later is not for this sweep: it might go on for ever.
       if (more && to === LAST) to = behind(await store.last(states, kit.scope(o.signal)));
-      from = page.at(-1) ?? from;
       report.examined += page.length;
       const chosen: StoredRow[] = [];
       for (const [at, row] of page.entries()) {
