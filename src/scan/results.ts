@@ -8,6 +8,8 @@ export class Results<T> {
   #taken = 0;
   readonly #asking: Deferred<IteratorResult<T, undefined>>[] = [];
   #outcome: { error: unknown } | "complete" | null = null;
+  /** The end, or an error, has been handed out. */
+  #isOver = false;
 
   get waiting(): number {
     return this.#found.length - this.#taken;
@@ -33,22 +35,38 @@ export class Results<T> {
     }
     const outcome = this.#outcome;
     this.#outcome = "complete";
+    this.#isOver = true;
     return outcome === "complete" ? Promise.resolve(END) : Promise.reject(outcome.error);
   }
 
   /** No more will come; what is there can still be taken. */
   close(): void {
     this.#outcome ??= "complete";
-    for (const asking of this.#asking.splice(0)) asking.resolve(END);
+    this.#endAsking();
   }
 
-  /** The next call of `take` rejects, and what is there is dropped. */
+  /** The next call of `take` rejects, and what is there is dropped; nothing when all has been handed out before. */
   fail(error: unknown): void {
+    if (this.#isOver) return;
     this.drop();
-    const [first, ...others] = this.#asking.splice(0);
+    const first = this.#asking.shift();
     this.#outcome = first === undefined ? { error } : "complete";
     first?.reject(error);
-    for (const asking of others) asking.resolve(END);
+    if (first !== undefined) this.#isOver = true;
+    this.#endAsking();
+  }
+
+  /** The caller wants no more, and is to hear of nothing. */
+  leave(): void {
+    this.drop();
+    this.#outcome = "complete";
+    this.#isOver = true;
+    this.#endAsking();
+  }
+
+  #endAsking(): void {
+    if (this.#asking.length > 0) this.#isOver = true;
+    for (const asking of this.#asking.splice(0)) asking.resolve(END);
   }
 
   /** Forgets what is there. */

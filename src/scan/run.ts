@@ -104,10 +104,24 @@ export class ScanRun {
     this.#add({ task: { dir, names: null, regular: false }, type: "" });
   }
 
+  /** What the caller gets next. After an abort nothing is handed out any more, however much is ready. */
+  take(): Promise<IteratorResult<ScanResult, undefined>> {
+    const { signal } = this.#options;
+    if (signal?.aborted && this.#ended !== null) return this.#refuse(signal.reason);
+    return this.results.take();
+  }
+
+  async #refuse(reason: unknown): Promise<IteratorResult<ScanResult, undefined>> {
+    await this.#ended;
+    this.results.fail(reason);
+    return this.results.take();
+  }
+
   /** The caller wants no more. Settles when no work is left. */
   async stop(): Promise<void> {
     this.results.drop();
     await this.#finish();
+    this.results.leave();
   }
 
   #finish(): Promise<void> {
@@ -115,7 +129,9 @@ export class ScanRun {
       this.#telemetry?.set("tussock.scan.files", this.progress.files);
       this.#telemetry?.set("tussock.scan.problems", this.progress.problems);
       this.#telemetry?.end();
-      this.results.close();
+      const { signal } = this.#options;
+      if (signal?.aborted) this.results.fail(signal.reason);
+      else this.results.close();
     });
   }
 

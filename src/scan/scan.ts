@@ -70,7 +70,7 @@ class Scan implements AsyncIterableIterator<ScanResult> {
       this.#started = true;
       this.#run.start();
     }
-    return this.#run.results.take();
+    return this.#run.take();
   }
 
   async return(): Promise<IteratorResult<ScanResult, undefined>> {

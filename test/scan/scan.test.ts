@@ -237,6 +237,20 @@ describe("the iterator", () => {
     expect(await results.next()).toEqual({ done: true, value: undefined });
   });
 
+  test.each(Object.entries(WAYS))("%s: hands nothing out after an abort, though all has been found", async (_, way) => {
+    const dir = tempDir();
+    for (const name of ["a", "b", "c"]) writeFileSync(join(dir, `${name}.yaml`), definition(name));
+    const controller = new AbortController();
+    const results = scan(dir, { ...way, signal: controller.signal });
+    expect((await results.next()).done).toBe(false);
+    // Every result is there, and the scan over, before anybody asks for the second.
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    const reason = new Error("enough");
+    controller.abort(reason);
+    await expect(results.next()).rejects.toBe(reason);
+    expect((await results.next()).done).toBe(true);
+  });
+
   test("keeps nothing of a signal that outlives a thousand scans", async () => {
     const dir = tempDir();
     writeDefinitions(dir, 2);
