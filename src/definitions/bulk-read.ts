@@ -46,30 +46,37 @@ export async function readDirectory(
   };
 
   const pool = await secondThread(names.length, options);
+  /** One of the two has failed: the other ends, too, before this settles. */
+  let isOver = false;
   const there = async (pool: WorkerPool): Promise<void> => {
     const ahead: Promise<ReadThere>[] = [];
     for (;;) {
       while (ahead.length < GOES_AHEAD && next < names.length) {
-        ahead.push(readThere(pool, directory, take(FILES_THERE)));
+        const reading = readThere(pool, directory, take(FILES_THERE));
+        reading.catch(() => {}); // Thrown when it is its turn.
+        ahead.push(reading);
       }
-      const reading = ahead.shift();
-      if (reading === undefined) return;
-      taker.takeRead(await reading, options);
+      const read = await ahead.shift();
+      if (read === undefined || isOver) return;
+      taker.takeRead(read, options);
     }
   };
   const here = async (): Promise<void> => {
-    while (next < names.length) {
+    while (!isOver && next < names.length) {
       for (const name of take(FILES_HERE)) taker.examine(name, options);
       // Other requests, and what the other thread has read.
       await (pause() ?? new Promise<void>((resolve) => setImmediate(resolve)));
     }
   };
+  const readers = pool === null ? [here()] : [there(pool), here()];
   try {
-    await Promise.all(pool === null ? [here()] : [there(pool), here()]);
+    await Promise.all(readers);
     load.commit();
     return taker.entries;
   } finally {
+    isOver = true;
     await pool?.stop();
+    await Promise.allSettled(readers);
   }
 }
 

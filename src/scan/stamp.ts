@@ -80,11 +80,16 @@ function uint64(bytes: Uint8Array, at: number): bigint {
   return wide[0] as bigint;
 }
 
+/** Before 1677 and after 2262, 64 bits do not hold the nanoseconds; file systems hold the times. */
+const FURTHEST_S = 9_223_372_036;
+
 /** Seconds (8) and nanoseconds (4) as one number, in two halves of 32 bits: each BigInt on the way would be an object. */
 function nanoseconds(bytes: Uint8Array, at: number): bigint {
   const seconds = uint32(bytes, at) + int32(bytes, at + 4) * 0x1_0000_0000;
+  const fraction = uint32(bytes, at + 8) & 0x3fffffff;
+  if (Math.abs(seconds) >= FURTHEST_S) return BigInt(seconds) * SECOND_NS + BigInt(fraction);
   const high = Math.floor(seconds / 0x1_0000);
-  const low = (seconds - high * 0x1_0000) * 1e9 + (uint32(bytes, at + 8) & 0x3fffffff);
+  const low = (seconds - high * 0x1_0000) * 1e9 + fraction;
   const middle = high * 1e9 + Math.floor(low / 0x1_0000);
   words[LOW] = (middle % 0x1_0000) * 0x1_0000 + (low % 0x1_0000);
   words[HIGH] = Math.floor(middle / 0x1_0000);

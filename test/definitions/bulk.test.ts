@@ -1,7 +1,11 @@
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import type { BulkLoad } from "../../src/definitions/bulk-load.ts";
+import { readDirectory } from "../../src/definitions/bulk-read.ts";
 import { openDefinitionIndex } from "../../src/definitions/index.ts";
+import type { SweepResult } from "../../src/definitions/sweep.ts";
+import { DEFAULT_KEYS } from "../../src/scan/model.ts";
 import { collect } from "../support/collect.ts";
 import { byBytes, readObviously } from "../support/obvious-reader.ts";
 import { tempDir } from "../support/spawn.ts";
@@ -42,4 +46,33 @@ test("a directory that the index does not know is read whole, on one thread and 
     expect((await index.findById("t", "same-id"))?.path).toBe(first("id", "same-id"));
     expect(index.stats().roots["models"]?.definitions).toBe(expected.entries.length);
   }
+});
+
+test("a reading that is ended is ended on both threads, and nothing of it goes on", async () => {
+  const names = Array.from({ length: 60_000 }, (_, i) => `gone${i}.yaml`);
+  const result: SweepResult = {
+    dirs: [],
+    symlinks: [],
+    unreadable: [],
+    deferred: [],
+    files: 0,
+    read: 0,
+    changed: 0,
+    removed: 0,
+    problems: 0,
+  };
+  const keys = DEFAULT_KEYS;
+  const options = { keys, parse: undefined, maxFileBytes: 1, boundary: null, documents: false, maxDocumentBytes: 1 };
+  const directory = { dir: tempDir(), root: 0, type: "t", names, special: new Set<string>() };
+  const load = { commit: () => {} } as unknown as BulkLoad;
+  let pauses = 0;
+  const reading = readDirectory(directory, load, options, result, () => {
+    if (++pauses === 4) throw new Error("enough");
+    return null;
+  });
+  await expect(reading).rejects.toThrow("enough");
+  const { files } = result;
+  expect(files).toBeLessThan(names.length / 2);
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(result.files).toBe(files);
 });

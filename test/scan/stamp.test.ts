@@ -103,6 +103,24 @@ describe("a stamp", () => {
     expect(stampSize(stamp, 0)).toBe(5_000_000_000);
   });
 
+  test.each([
+    [10_413_792_000n, 7],
+    [-11_676_096_000n, 999_999_999],
+    [9_223_372_036n, 854_775_808],
+    [9_223_372_035n, 999_999_999],
+    [-9_223_372_036n, 0],
+    [-9_223_372_035n, 1],
+    [-1n, 0],
+    [0n, 1],
+    [1_700_000_000n, 123_456_789],
+  ])("keeps a time of %i seconds, though its nanoseconds may need more than 64 bits", (seconds, fraction) => {
+    const stamp = new Uint8Array(STAMP_BYTES);
+    const view = new DataView(stamp.buffer);
+    view.setBigInt64(0, seconds, true);
+    view.setUint32(8, fraction, true);
+    expect(unpackStamp(stamp, 0).mtimeNs).toBe(seconds * 1_000_000_000n + BigInt(fraction));
+  });
+
   test("of an open file is that of its path", () => {
     const path = join(tempDir(), "file");
     writeFileSync(path, "abc");

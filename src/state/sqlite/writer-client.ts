@@ -171,7 +171,7 @@ export class WriterClient {
         this.#send();
         if (!this.#settling) this.#slots.turnIsOver();
       });
-    } else if (this.#waiting.length >= (this.#sent.size === 0 ? FIRST_CHUNK : CHUNK)) {
+    } else if (this.#free.length > 0 && this.#waiting.length >= (this.#sent.size === 0 ? FIRST_CHUNK : CHUNK)) {
       this.#send();
       this.#slots.turnGoesOn();
     }
