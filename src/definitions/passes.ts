@@ -157,15 +157,15 @@ export class Passes {
   }
 
   async #applyElsewhere(state: TypeState): Promise<void> {
-    // The worker sees what is committed; what is taken from here on is newer than that.
-    if (!this.#commits.isFull) await this.#commits.flush().catch(unlessFull);
+    // The worker sees what is committed, and must not write what would be written over by what still waits here.
+    const isCommitted = !this.#commits.isFull && (await this.#commits.flush().then(() => true, unlessFull));
     // The turn in which so many events were drained has been long enough.
     await nextTurn();
     const { generation } = state;
     const places = this.#take(state, state.pending, FILES_PER_PASS);
     if (this.#examine.parse === undefined) places.push(...this.#take(state, state.deferred, FILES_PER_PASS));
     try {
-      const result = await this.#applyAll(places);
+      const result = await (isCommitted ? this.#applyThere(places) : this.#applyInMemory(places));
       this.#store.readAnew();
       if (state.generation === generation) this.#takeResult(state, result);
       await this.#judgeDeferred(state);
@@ -175,17 +175,19 @@ export class Passes {
     }
   }
 
-  /** On the worker; where there is no room to commit it, here, to be answered from memory. */
-  async #applyAll(places: readonly AppliedPlace[]): Promise<ApplyResult> {
-    if (!this.#commits.isFull) {
-      try {
-        return await this.#engine.apply(places, { signal: this.#signal });
-      } catch (error) {
-        unlessFull(error);
-        this.#commits.noteFull();
-        this.#store.readAnew();
-      }
+  /** On the worker; where there is no room to commit it, here. */
+  async #applyThere(places: readonly AppliedPlace[]): Promise<ApplyResult> {
+    try {
+      return await this.#engine.apply(places, { signal: this.#signal });
+    } catch (error) {
+      unlessFull(error);
+      this.#commits.noteFull();
+      this.#store.readAnew();
+      return this.#applyInMemory(places);
     }
+  }
+
+  async #applyInMemory(places: readonly AppliedPlace[]): Promise<ApplyResult> {
     if (this.#store.waiting > MOST_WAITING) await this.#commits.flush();
     const options = { ...this.#examine, deferParsing: this.#examine.parse !== undefined };
     return applyFiles(this.#store, places, options, new Yielding(), { signal: this.#signal });
@@ -254,8 +256,9 @@ function nextTurn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-function unlessFull(error: unknown): void {
+function unlessFull(error: unknown): false {
   if (!(error instanceof StorageFullError)) throw error;
+  return false;
 }
 
 /** Whether the listings of all directories above are known to hold: else the type would be taken for gone. */

@@ -3,12 +3,13 @@ import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Worker } from "node:worker_threads";
 import { afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
+import { deferred } from "../../src/abort.ts";
 import type { IndexEngine } from "../../src/definitions/engine.ts";
 import type { DefinitionIndexOptions } from "../../src/definitions/model.ts";
 import { openIndexOn, type Platform, THIS_PLATFORM } from "../../src/definitions/open.ts";
 import { Rejections } from "../../src/definitions/rejections.ts";
 import { DefinitionStore } from "../../src/definitions/store.ts";
-import { IndexUnavailableError } from "../../src/errors.ts";
+import { IndexUnavailableError, StorageFullError } from "../../src/errors.ts";
 import type { KernelQueue } from "../../src/watch/kernel-queue.ts";
 import { isDeno, tempDir } from "../support/spawn.ts";
 
@@ -210,6 +211,51 @@ describe("a worker thread that ends by an error", () => {
       expect((await index.findById("t", "id-of-a"))?.path).toBe(p.at("t/a.yaml"));
     },
   );
+});
+
+test("what waits in memory for a full disk is not overtaken by a pass that begins as there is room again", async () => {
+  const p = place();
+  for (let i = 0; i < 50; i++) p.write(`t/f${i}.yaml`, `f${i}`);
+  let isFull = false;
+  let wasFull = false;
+  let isRoom = deferred<void>();
+  isRoom.resolve();
+  const refused = deferred<void>();
+  const committed = deferred<void>();
+  const startWorker: Platform["startWorker"] = async (...o) => {
+    const engine = (await THIS_PLATFORM.startWorker(...o)) as IndexEngine;
+    const commit = engine.commit.bind(engine);
+    engine.commit = async (puts) => {
+      if (isFull) {
+        wasFull = true;
+        refused.resolve();
+        throw new StorageFullError(p.options.indexDir);
+      }
+      await commit(puts);
+      if (wasFull) committed.resolve();
+      await isRoom.promise;
+    };
+    return engine;
+  };
+  await using index = await openIndexOn(p.options, { ...THIS_PLATFORM, startWorker });
+  await index.refresh();
+  isFull = true;
+  p.write("t/f1.yaml", "g1");
+  expect(await index.findByName("t", "f1")).toBeNull();
+  // The index does so by itself, but nothing of that keeps the process alive.
+  const stay = setInterval(() => {}, 1_000);
+  onTestFinished(() => clearInterval(stay));
+  await refused.promise;
+  isFull = false;
+  isRoom = deferred<void>();
+  await committed.promise;
+  // The next look at its id is answered from memory; then it comes back among many, as the commit ends.
+  rmSync(p.at("t/f3.yaml"));
+  expect(await index.findById("t", "id-of-f3")).toBeNull();
+  p.write("t/f3.yaml", "f3");
+  for (let i = 10; i < 45; i++) p.write(`t/f${i}.yaml`, `h${i}`);
+  setImmediate(() => isRoom.resolve());
+  expect((await index.findById("t", "id-of-f3"))?.path).toBe(p.at("t/f3.yaml"));
 });
 
 test("an index that fails to open closes the kernel's queue", async () => {
