@@ -108,6 +108,7 @@ function* examine(
         break;
       case "problem":
         kinds[i] = PROBLEM;
+        stamps.set(examined.stamp, i * STAMP_BYTES);
         values.push(examined.problemKind, examined.message, examined.line, examined.column);
         break;
       case "deferred":

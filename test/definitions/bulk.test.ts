@@ -46,6 +46,11 @@ test("a directory that the index does not know is read whole, on one thread and 
     expect((await index.findById("t", "same-id"))?.path).toBe(first("id", "same-id"));
     expect(index.stats().roots["models"]?.definitions).toBe(expected.entries.length);
   }
+  // Nothing but links is read again at the next start, whichever thread has read it.
+  for (const alone of [true, false]) {
+    await using index = await openDefinitionIndex({ roots, boundary: base, indexDir: join(base, `index-${alone}`) });
+    expect((await index.refresh()).read).toBe(FILES / 1000);
+  }
 });
 
 test("a reading that is ended is ended on both threads, and nothing of it goes on", async () => {
