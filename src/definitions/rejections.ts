@@ -1,5 +1,5 @@
 /** What a caller's codec refused: problems for as long as the file stays as it was refused. */
-import type { DefinitionProblem } from "../errors.ts";
+import { type DefinitionProblem, DefinitionReadError } from "../errors.ts";
 import type { DefinitionEntry, FileStamp } from "../scan/model.ts";
 import { readStamp, STAMP_BYTES, unpackStamp } from "../scan/stamp.ts";
 
@@ -13,7 +13,7 @@ export class Rejections {
     for (const [old, rejected] of this.#byPath) {
       if (left-- === 0) break;
       this.#byPath.delete(old);
-      if (this.#isUnchanged(old, rejected.stamp)) this.#byPath.set(old, rejected);
+      if (this.#isThere(old, rejected.stamp)) this.#byPath.set(old, rejected);
     }
     this.#byPath.set(path, { problem: { path, root, kind: "invalid", message }, stamp });
   }
@@ -28,6 +28,16 @@ export class Rejections {
     if (this.#isUnchanged(path, rejected.stamp)) return rejected.problem;
     this.#byPath.delete(path);
     return null;
+  }
+
+  /** What cannot be looked at may be there; it is no business of whoever asks for another file. */
+  #isThere(path: string, stamp: FileStamp): boolean {
+    try {
+      return this.#isUnchanged(path, stamp);
+    } catch (error) {
+      if (!(error instanceof DefinitionReadError)) throw error;
+      return true;
+    }
   }
 
   #isUnchanged(path: string, stamp: FileStamp): boolean {

@@ -1,5 +1,5 @@
 /** What sweeps cost together, and what becomes of them when something fails: counted, not timed. */
-import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Worker } from "node:worker_threads";
 import { afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
@@ -10,6 +10,7 @@ import { openIndexOn, type Platform, THIS_PLATFORM } from "../../src/definitions
 import { Rejections } from "../../src/definitions/rejections.ts";
 import { DefinitionStore } from "../../src/definitions/store.ts";
 import { IndexUnavailableError, StorageFullError } from "../../src/errors.ts";
+import { readStamp, STAMP_BYTES, unpackStamp } from "../../src/scan/stamp.ts";
 import type { KernelQueue } from "../../src/watch/kernel-queue.ts";
 import { isDeno, tempDir } from "../support/spawn.ts";
 
@@ -304,4 +305,27 @@ test("what was refused is forgotten with its file", async () => {
   expect(rejections.size).toBeLessThan(60);
   for (let i = 0; i < 20; i++) expect(rejections.at(p.at(`t/stays${i}.yaml`))?.message).toBe("refused");
   expect(rejections.at(p.at("t/goes299.yaml"))).toBeNull();
+});
+
+test.skipIf(isDeno || process.getuid?.() !== 0)("a refused file that cannot be looked at fails no other", () => {
+  const p = place();
+  const rejections = new Rejections();
+  const reject = (path: string): void => {
+    const stamp = new Uint8Array(STAMP_BYTES);
+    readStamp(p.at(path), true, stamp, 0);
+    const facts = { id: "i", name: "n", type: "t", declaredType: null, root: "models", naming: "mismatched" } as const;
+    rejections.add({ ...facts, path: p.at(path), stamp: unpackStamp(stamp, 0) }, "refused");
+  };
+  for (const path of ["shut/a.yaml", "t/b.yaml"]) p.write(path, "x");
+  chmodSync(p.at(".."), 0o755);
+  reject("shut/a.yaml");
+  chmodSync(p.at("shut"), 0);
+  process.seteuid?.(65534);
+  try {
+    reject("t/b.yaml");
+    expect(rejections.at(p.at("t/b.yaml"))?.message).toBe("refused");
+  } finally {
+    process.seteuid?.(0);
+  }
+  expect(rejections.at(p.at("shut/a.yaml"))?.message).toBe("refused");
 });
