@@ -139,8 +139,8 @@ export class Rules<D, S extends string> {
   /**
    * Whether an imported record says more than what is there. An ended record over a live one, and among equals the later:
    * never back. A source that is gone (`dangling`) says something only of a live record that came from that very source.
-   * Where state and time are the same, other data is an amendment of the source (a lease whose writes were marked), as
-   * long as nobody has changed the record here.
+   * Where state and time are the same, other data is an amendment of the source (a lease whose writes were marked), taken as
+   * long as the record is as it was first brought in: of a later revision nobody can say whose change it is.
    */
   isNewer(item: Next, there: ImportedBefore): boolean {
     if (item.state === there.state && item.since === there.since) {
