@@ -56,9 +56,11 @@ export function closeStore({ database, guard }: OpenStore): void {
 
 /** An empty file is not a new store: a store is linked into place complete. */
 function exists(path: string): boolean {
+  // Asked first: another process may link the store into place, and open it, between the two.
+  const hadWal = statSync(`${path}-wal`, { throwIfNoEntry: false }) !== undefined;
   const size = statSync(path, { throwIfNoEntry: false })?.size;
   if (size === 0) throw new TypedFailure("StateStoreCorruptError", path, "the file is empty");
-  if (size === undefined && statSync(`${path}-wal`, { throwIfNoEntry: false }) !== undefined) {
+  if (size === undefined && hadWal) {
     throw new TypedFailure("StateStoreCorruptError", path, "the file is gone, though its WAL is there");
   }
   return size !== undefined;
