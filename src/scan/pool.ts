@@ -45,6 +45,11 @@ export class WorkerPool implements Reader {
     this.ready = this.#startAll(size, { examine, stopping: this.#stopping });
   }
 
+  /** From the first call of `stop` on, before the promise of it is known. */
+  get #isStopping(): boolean {
+    return Atomics.load(this.#stopping, 0) !== 0;
+  }
+
   get size(): number {
     return this.#members.length;
   }
@@ -54,7 +59,7 @@ export class WorkerPool implements Reader {
     if (!existsSync(workerFile()) || !canOpen(size * DESCRIPTORS_PER_WORKER)) return false;
     try {
       // One by one: a thread that boots cannot be ended before it has booted, which takes two at once three times as long.
-      while (this.#members.length < size) if (this.#stopped !== null || !(await this.#start(options))) return false;
+      while (this.#members.length < size) if (this.#isStopping || !(await this.#start(options))) return false;
       return true;
     } catch {
       return false;
@@ -86,7 +91,7 @@ export class WorkerPool implements Reader {
 
   /** A scan whose caller has stopped asking must not keep the process alive; one that is being stopped must. */
   #restIfIdle(member: Member): void {
-    if (this.#stopped === null && member.tasks.length === 0) member.worker.unref();
+    if (!this.#isStopping && member.tasks.length === 0) member.worker.unref();
   }
 
   #answer(member: Member, message: Exclude<WorkerMessage, "ready">): void {
@@ -104,7 +109,7 @@ export class WorkerPool implements Reader {
       (least, each) => (each.gone || (least !== null && least.tasks.length <= each.tasks.length) ? least : each),
       null,
     );
-    if (member === null || this.#stopped !== null) return Promise.reject(new ReaderStoppedError());
+    if (member === null || this.#isStopping) return Promise.reject(new ReaderStoppedError());
     const answer = deferred<TaskResult>();
     member.tasks.push(answer);
     member.worker.ref();
