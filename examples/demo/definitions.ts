@@ -21,7 +21,7 @@ import { Timings, table, time, times } from "../support/table.ts";
 const BURST = 24;
 /** How many lookups of each kind, and how long the scans may take in all. */
 const LOOKUPS = 5_000;
-const SCAN_BUDGET_MS = 12_000;
+const SCAN_BUDGET_MS = 6_000;
 
 interface Opened extends AsyncDisposable {
   definitions: DefinitionRepository<WorkerDefinition>;
