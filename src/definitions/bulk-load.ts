@@ -98,8 +98,8 @@ export class BulkLoad {
       this.#commitGathered(this.#store.ids, this.#ids, PLACE, joinPlaces);
     });
     this.#committedFiles += this.#filenames.length;
-    for (const text of this.#names.texts()) this.#committed?.add(text);
-    for (const text of this.#ids.texts()) this.#committed?.add(text);
+    for (const text of this.#names.first.keys()) this.#committed?.add(text);
+    for (const text of this.#ids.first.keys()) this.#committed?.add(text);
     this.#arena.clear();
     this.#places.length = 0;
     this.#filenames.length = 0;
@@ -166,10 +166,6 @@ class Gathered {
     const others = this.others.get(first);
     if (others === undefined) this.others.set(first, [number]);
     else others.push(number);
-  }
-
-  texts(): Iterable<string> {
-    return this.first.keys();
   }
 
   clear(): void {

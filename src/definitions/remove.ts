@@ -7,7 +7,7 @@ import { holderOf } from "./holders.ts";
 import { withId } from "./locks.ts";
 import { flushAll } from "./save.ts";
 import { untilSettled } from "./settle.ts";
-import { takeWriteTurn } from "./turns.ts";
+import { writeTurns } from "./turns.ts";
 import { type TypeRef, writableType } from "./type-path.ts";
 import { inodeAt, remove } from "./write.ts";
 
@@ -24,7 +24,7 @@ export async function removeDefinition<T>(
   options.signal?.throwIfAborted();
   const type = writableType(typeRef);
   if ((await holderOf(context, type, id, options)) === null) return;
-  await takeWriteTurn(options.signal);
+  await writeTurns.take(options.signal);
   await untilSettled(context, { type, id, name: "" }, () =>
     withId(context, id, () => removeHeld(context, type, id, options), options.signal),
   );

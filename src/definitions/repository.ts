@@ -11,7 +11,7 @@ import { prepare } from "./prepare.ts";
 import { removeDefinition } from "./remove.ts";
 import { type Resolved, type ResolveOptions, resolveOrCreate } from "./resolve-or-create.ts";
 import { save } from "./save.ts";
-import { takeWriteTurn } from "./turns.ts";
+import { writeTurns } from "./turns.ts";
 import { filenameOfId, normalizeType, type TypeRef } from "./type-path.ts";
 
 export type { DefinitionCodec, DefinitionIdentity } from "./codec.ts";
@@ -138,7 +138,7 @@ export function createDefinitionRepository<T, Type extends TypeRef = string>(
     findAllGlobal: async (o) => (await list(undefined, o)).map(typed),
     save: async (type, definition, o = {}) => {
       o.signal?.throwIfAborted();
-      await takeWriteTurn(o.signal);
+      await writeTurns.take(o.signal);
       await save(context, await prepare(context, type, definition, o), o);
     },
     delete: (type, id, o = {}) => removeDefinition(context, type, id, o),

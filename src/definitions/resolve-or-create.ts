@@ -11,7 +11,7 @@ import { conflict } from "./placement.ts";
 import { type Manuscript, prepare } from "./prepare.ts";
 import { storeNew } from "./save.ts";
 import { untilSettled } from "./settle.ts";
-import { takeLookupTurn, takeWriteTurn } from "./turns.ts";
+import { lookupTurns, writeTurns } from "./turns.ts";
 import { assertWritableName, normalizeType, type TypeRef, writableType } from "./type-path.ts";
 
 export interface ResolveOptions extends AbortOptions {
@@ -44,7 +44,7 @@ export async function resolveOrCreate<T>(
   const { signal } = options;
   signal?.throwIfAborted();
   const lookUp = (): Promise<Resolved<T> | null> => lookUpName(context, normalizeType(type), name, options);
-  await takeLookupTurn(signal);
+  await lookupTurns.take(signal);
   const existing = await lookUp();
   if (existing !== null) return existing;
   // Refused before anybody waits for it, and before anything is created.
@@ -67,7 +67,7 @@ interface Creation<T> {
 
 async function createInLine<T>(creation: Creation<T>): Promise<Resolved<T>> {
   const { context, name, lookUp, signal } = creation;
-  await takeWriteTurn(signal);
+  await writeTurns.take(signal);
   return inLineForName(context, name, async () => (await lookUp()) ?? (await createUnderLock(creation)), signal);
 }
 

@@ -118,15 +118,8 @@ function applyStored(
 
 const UNCHANGED: Applied = { outcome: "unchanged", read: false, symlink: false, deferred: false, count: 0 };
 
-/** One full comparison of a type. Aborted, it leaves the index right as far as it came. */
-export async function sweepType(
-  store: DefinitionStore,
-  target: SweepTarget,
-  options: ExamineOptions,
-  breather: Breather,
-  o: SweepOptions = {},
-): Promise<SweepResult> {
-  const result: SweepResult = {
+export function emptySweepResult(): SweepResult {
+  return {
     dirs: [],
     symlinks: [],
     unreadable: [],
@@ -137,6 +130,17 @@ export async function sweepType(
     removed: 0,
     problems: 0,
   };
+}
+
+/** One full comparison of a type. Aborted, it leaves the index right as far as it came. */
+export async function sweepType(
+  store: DefinitionStore,
+  target: SweepTarget,
+  options: ExamineOptions,
+  breather: Breather,
+  o: SweepOptions = {},
+): Promise<SweepResult> {
+  const result = emptySweepResult();
   for (let root = 0; root < target.dirs.length; root++) {
     result.dirs.push(await sweepDirectory(store, target, root, options, breather, result, o));
   }

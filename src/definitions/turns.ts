@@ -14,17 +14,13 @@ class Turns {
     this.#perTurn = perTurn;
   }
 
-  /** Null for the first few of a turn of the event loop; for the others, in order of arrival, what they have to wait for. */
-  take(signal: AbortSignal | undefined): Promise<void> | null {
+  /** Resolves at once for the first few of a turn of the event loop, in order of arrival in later turns for the others. */
+  async take(signal: AbortSignal | undefined): Promise<void> {
     this.#scheduleNext();
     if (this.#begun < this.#perTurn) {
       this.#begun++;
-      return null;
+      return;
     }
-    return this.#wait(signal);
-  }
-
-  async #wait(signal: AbortSignal | undefined): Promise<void> {
     const turn = deferred<void>();
     this.#waiting.push(turn);
     try {
@@ -52,18 +48,7 @@ class Turns {
   }
 }
 
-/** Of all repositories of the process. */
-const lookups = new Turns(100);
-const writes = new Turns(8);
-
-/** Before a first look-up that many callers may make at once. */
-export async function takeLookupTurn(signal: AbortSignal | undefined): Promise<void> {
-  const turn = lookups.take(signal);
-  if (turn !== null) await turn;
-}
-
+/** Before a first look-up that many callers may make at once. Of all repositories of the process, as the next one. */
+export const lookupTurns = new Turns(100);
 /** Before whatever writes files. */
-export async function takeWriteTurn(signal: AbortSignal | undefined): Promise<void> {
-  const turn = writes.take(signal);
-  if (turn !== null) await turn;
-}
+export const writeTurns = new Turns(8);

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import type { BulkLoad } from "../../src/definitions/bulk-load.ts";
 import { readDirectory } from "../../src/definitions/bulk-read.ts";
 import { openDefinitionIndex } from "../../src/definitions/index.ts";
-import type { SweepResult } from "../../src/definitions/sweep.ts";
+import { emptySweepResult } from "../../src/definitions/sweep.ts";
 import { DEFAULT_KEYS } from "../../src/scan/model.ts";
 import { collect } from "../support/collect.ts";
 import { byBytes, readObviously } from "../support/obvious-reader.ts";
@@ -55,17 +55,7 @@ test("a directory that the index does not know is read whole, on one thread and 
 
 test("a reading that is ended is ended on both threads, and nothing of it goes on", async () => {
   const names = Array.from({ length: 60_000 }, (_, i) => `gone${i}.yaml`);
-  const result: SweepResult = {
-    dirs: [],
-    symlinks: [],
-    unreadable: [],
-    deferred: [],
-    files: 0,
-    read: 0,
-    changed: 0,
-    removed: 0,
-    problems: 0,
-  };
+  const result = emptySweepResult();
   const keys = DEFAULT_KEYS;
   const options = { keys, parse: undefined, maxFileBytes: 1, boundary: null, documents: false, maxDocumentBytes: 1 };
   const directory = { dir: tempDir(), root: 0, type: "t", names, special: new Set<string>() };
