@@ -7,6 +7,7 @@ import { WorkerPool } from "../scan/pool.ts";
 import { ReaderStoppedError } from "../scan/reader.ts";
 import { isRacyStamp, STAMP_BYTES, wallClockNs } from "../scan/stamp.ts";
 import { type Batch, DEFERRED, ENTRY, PROBLEM, SKIPPED } from "../scan/task.ts";
+import { nextTurn } from "../slices.ts";
 import type { BulkLoad } from "./bulk-load.ts";
 import type { SweepResult } from "./sweep.ts";
 
@@ -65,7 +66,7 @@ export async function readDirectory(
     while (!isOver && next < names.length) {
       for (const name of take(FILES_HERE)) taker.examine(name, options);
       // Other requests, and what the other thread has read.
-      await (pause() ?? new Promise<void>((resolve) => setImmediate(resolve)));
+      await (pause() ?? nextTurn());
     }
   };
   const readers = pool === null ? [here()] : [there(pool), here()];

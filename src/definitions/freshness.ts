@@ -5,6 +5,7 @@
 import { type AbortOptions, abortable } from "../abort.ts";
 import { DefinitionReadError } from "../errors.ts";
 import type { ExamineOptions } from "../scan/examine.ts";
+import { timeSlices } from "../slices.ts";
 import { Commits } from "./commits.ts";
 import type { IndexEngine } from "./engine.ts";
 import { Passes } from "./passes.ts";
@@ -19,8 +20,6 @@ const INLINE_FILES = 24;
 const MOST_AT_ONCE = 64;
 /** As long as they hold no more files than this together, or who asks for another type would wait for all of them. */
 const FILES_AT_ONCE = 2_000;
-/** No turn of the event loop is held for longer by types that are ready, or nearly so. */
-const SLICE_MS = 4;
 
 export class Freshness {
   readonly passes: Passes;
@@ -164,7 +163,8 @@ export class Freshness {
   /** Those that a sweep discovers come up as well. More and more at once, as long as there is little in them. */
   async #forEachType(bring: (type: string) => Promise<void>): Promise<void> {
     const begun = new Set<string>();
-    const slice = new Slice();
+    // Types that are ready, or nearly so, have nothing to wait for.
+    const slices = timeSlices(undefined);
     let atOnce = 1;
     let wave: Promise<void>[] = [];
     const finish = async (): Promise<void> => {
@@ -174,7 +174,7 @@ export class Freshness {
       wave = [];
       const filesEach = (this.passes.filesSeen - before) / Math.max(1, length);
       atOnce = Math.max(1, Math.min(MOST_AT_ONCE, 2 * atOnce, Math.floor(FILES_AT_ONCE / Math.max(1, filesEach))));
-      await slice.pause();
+      if (slices.due()) await slices.pause();
     };
     for (let known = -1; known < begun.size; ) {
       known = begun.size;
@@ -225,17 +225,6 @@ export class Freshness {
     this.#closing.abort(reason);
     await this.passes.settled();
     await this.#commits.close();
-  }
-}
-
-/** Lets other work in where nothing had to be waited for, and much was done. */
-class Slice {
-  #began = performance.now();
-
-  async pause(): Promise<void> {
-    if (performance.now() - this.#began < SLICE_MS) return;
-    await new Promise<void>((resolve) => setImmediate(resolve));
-    this.#began = performance.now();
   }
 }
 

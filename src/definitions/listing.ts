@@ -3,6 +3,7 @@ import { type AbortOptions, abortable } from "../abort.ts";
 import type { DefinitionProblem } from "../errors.ts";
 import { namingOf } from "../scan/model.ts";
 import { compareUtf8 } from "../scan/order.ts";
+import { nextTurn } from "../slices.ts";
 import type { Freshness } from "./freshness.ts";
 import type { IndexedFiles } from "./indexed-files.ts";
 import type { Candidate, ListOptions } from "./model.ts";
@@ -115,7 +116,7 @@ export class Listing {
         }
         after = page.at(-1)?.relative;
         if (page.length < PAGE) break;
-        await new Promise<void>((resolve) => setImmediate(resolve));
+        await nextTurn();
         this.#check(o);
         await abortable(this.#freshness.flush(), o.signal);
         this.#check(o);

@@ -1,18 +1,17 @@
 /** The work that makes a type's answers true again: a sweep, or a look at the files that have changed. */
 import { DefinitionReadError, StorageFullError } from "../errors.ts";
 import type { ExamineOptions } from "../scan/examine.ts";
+import { nextTurn, timeSlices } from "../slices.ts";
 import { applyFiles, applyOne, emptyApplyResult } from "./apply.ts";
 import type { Commits } from "./commits.ts";
 import type { AppliedPlace, ApplyResult, IndexEngine } from "./engine.ts";
 import { observeSweep, sweepEnded } from "./observe.ts";
 import type { DefinitionStore } from "./store.ts";
-import type { Breather, SweepResult } from "./sweep.ts";
+import type { SweepResult } from "./sweep.ts";
 import { type SweepListener, SweepListeners, type SweepProgress } from "./sweep-progress.ts";
 import type { TypeState } from "./type-state.ts";
 import type { TypeTree } from "./type-tree.ts";
 
-/** The caller's parser has this thread only; no turn of the event loop is held for longer. */
-const JUDGING_SLICE_MS = 4;
 /** To hand over more at once would hold the event loop; whoever waits has the rest brought by the next pass. */
 const FILES_PER_PASS = 5_000;
 /** Records that wait in memory for a disk that is full, three a file and about 250 bytes each. */
@@ -190,18 +189,16 @@ export class Passes {
   async #applyInMemory(places: readonly AppliedPlace[]): Promise<ApplyResult> {
     if (this.#store.waiting > MOST_WAITING) await this.#commits.flush();
     const options = { ...this.#examine, deferParsing: this.#examine.parse !== undefined };
-    return applyFiles(this.#store, places, options, new Yielding(), { signal: this.#signal });
+    return applyFiles(this.#store, places, options, timeSlices(undefined), { signal: this.#signal });
   }
 
   async #judgeDeferred(state: TypeState): Promise<void> {
-    let since = performance.now();
+    // The caller's parser has this thread only.
+    const slices = timeSlices(this.#signal);
     const result = emptyApplyResult();
     for (const at of this.#take(state, state.deferred)) {
       applyOne(this.#store, at, this.#examine, result);
-      if (performance.now() - since < JUDGING_SLICE_MS) continue;
-      await nextTurn();
-      this.#signal.throwIfAborted();
-      since = performance.now();
+      if (slices.due()) await slices.pause();
     }
     this.#takeResult(state, result);
     this.#commits.soon();
@@ -236,24 +233,6 @@ export class Passes {
       state.counts[root] = (state.counts[root] ?? 0) + change;
     });
   }
-}
-
-/** Lets other work in, and leaves what was learnt in memory. */
-class Yielding implements Breather {
-  #since = performance.now();
-
-  due(): boolean {
-    return performance.now() - this.#since > JUDGING_SLICE_MS;
-  }
-
-  async pause(): Promise<void> {
-    await nextTurn();
-    this.#since = performance.now();
-  }
-}
-
-function nextTurn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
 }
 
 function unlessFull(error: unknown): false {

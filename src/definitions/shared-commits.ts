@@ -1,4 +1,5 @@
 /** Commits for all who write in one thread: each costs a flush of the disk, whether it holds one change or thousands. */
+import { nextTurn } from "../slices.ts";
 import type { DefinitionStore, PendingPut } from "./store.ts";
 
 export class SharedCommits {
@@ -24,7 +25,7 @@ export class SharedCommits {
   }
 
   async #commitNextTurn(): Promise<void> {
-    await new Promise<void>((resolve) => setImmediate(resolve));
+    await nextTurn();
     this.#next = null;
     const given = this.#given;
     this.#given = [];

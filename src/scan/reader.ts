@@ -1,5 +1,5 @@
 /** Who does the tasks of a scan: this thread, a few milliseconds at a time, or workers. */
-import { setImmediate as nextTurn } from "node:timers/promises";
+import { nextTurn } from "../slices.ts";
 import type { ExamineOptions } from "./examine.ts";
 import { EMPTY, runTask, type Task, type TaskResult } from "./task.ts";
 

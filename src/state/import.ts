@@ -1,8 +1,9 @@
 /** Bringing in records from elsewhere: never back, never twice, and from where the last import ended. */
 import { abortable } from "../abort.ts";
 import { TussockError } from "../errors.ts";
+import { nextTurn } from "../slices.ts";
 import { Ahead } from "./ahead.ts";
-import { type Kit, nextTurn, SLICE } from "./kit.ts";
+import { type Kit, SLICE } from "./kit.ts";
 import { DANGLING, isTerminal } from "./lifecycle.ts";
 import { checkName, checkText, MAX_WATERMARK_BYTES } from "./limits.ts";
 import type { ImportItem, ImportOptions, ImportRecord, ImportReport } from "./model.ts";

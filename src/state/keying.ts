@@ -3,8 +3,9 @@
  * that are older than an index.
  */
 import { InvalidArgumentError } from "../errors.ts";
+import { nextTurn } from "../slices.ts";
 import { FIRST, LAST } from "./cursor.ts";
-import { type Kit, nextTurn } from "./kit.ts";
+import type { Kit } from "./kit.ts";
 import { DANGLING } from "./lifecycle.ts";
 import { pages } from "./listing.ts";
 import type { RowChange, Scope } from "./record-store.ts";

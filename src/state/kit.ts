@@ -1,5 +1,4 @@
 /** What the parts of one open state index work with. */
-import { setImmediate } from "node:timers";
 import { ClosedError } from "../errors.ts";
 import type { StateRecord } from "./model.ts";
 import type { RecordStore, Scope } from "./record-store.ts";
@@ -87,11 +86,6 @@ export class Kit<D, S extends string> {
       current = undefined;
     }
   }
-}
-
-/** The next turn of the event loop: between two slices of work that would otherwise hold it. */
-export function nextTurn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
 }
 
 /** Rows that are prepared between two turns of the event loop: about a millisecond's work. */

@@ -3,8 +3,9 @@
  * it likes. A record that changes its state meanwhile may come twice, or not at all, as it lies before or behind the
  * page; none that stays is missed.
  */
+import { nextTurn } from "../slices.ts";
 import { comparePositions, decodeCursor, FIRST, LAST, type Position } from "./cursor.ts";
-import { type Kit, nextTurn } from "./kit.ts";
+import type { Kit } from "./kit.ts";
 import { checkInteger, checkTime } from "./limits.ts";
 import type { ByStateOptions, StateRecord } from "./model.ts";
 import type { PageQuery } from "./record-store.ts";

@@ -1,6 +1,7 @@
 /** Pruning: on demand, and of terminal records that ended long ago, so that they do not pile up for ever. */
 import { clearTimeout, setTimeout } from "node:timers";
-import { type Kit, nextTurn } from "./kit.ts";
+import { nextTurn } from "../slices.ts";
+import type { Kit } from "./kit.ts";
 import { DANGLING, isTerminal } from "./lifecycle.ts";
 import { checkInteger, checkTime } from "./limits.ts";
 import type { PruneOptions, Retention } from "./model.ts";

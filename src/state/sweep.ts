@@ -1,9 +1,10 @@
 /** Ending many records in few commits, each by compare-and-set: what somebody else changes meanwhile is left as it is. */
 import { InvalidArgumentError } from "../errors.ts";
+import { nextTurn } from "../slices.ts";
 import { Ahead } from "./ahead.ts";
 import { comparePositions, FIRST, LAST, type Position } from "./cursor.ts";
 import { completeIndex } from "./keying.ts";
-import { type Kit, nextTurn, SLICE } from "./kit.ts";
+import { type Kit, SLICE } from "./kit.ts";
 import { allows } from "./lifecycle.ts";
 import { checkInteger, checkKey } from "./limits.ts";
 import type { SweepOptions, SweepReport } from "./model.ts";

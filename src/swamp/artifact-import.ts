@@ -1,5 +1,6 @@
 /** Swamp's artifacts as a source for `StateIndex.import`. */
 import { basename, join } from "node:path";
+import { timeSlices } from "../slices.ts";
 import type { PendingDispatchState, StepLeaseState, WorkerState } from "../state/lifecycle.ts";
 import { DANGLING } from "../state/lifecycle.ts";
 import type { ImportItem, ImportProblem, ImportRecord } from "../state/model.ts";
@@ -15,7 +16,6 @@ import {
   workerArtifacts,
 } from "./artifact-records.ts";
 import { type Artifact, type ArtifactScanOptions, scanArtifacts, typeDirectory } from "./artifact-scan.ts";
-import { timeSlices } from "./slices.ts";
 
 /** What the source needs to know of a record that is already in the index. */
 export interface KnownRecord<D> {

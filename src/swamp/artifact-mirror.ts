@@ -1,8 +1,8 @@
 /** The other way: each change of a record in the index becomes the next version of its artifact. */
 import { mkdir, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { setImmediate } from "node:timers";
 import { UnsafePathError } from "../errors.ts";
+import { nextTurn } from "../slices.ts";
 import { flushDirectories, flushDirectory, writeNewFile } from "../state/files.ts";
 import { DANGLING } from "../state/lifecycle.ts";
 import type { MirrorReceipt, StateMirror, StateRecord, StateTransition } from "../state/model.ts";
@@ -60,7 +60,7 @@ export function artifactMirror<D, S extends string>(
     if (record.state === DANGLING) return undefined;
     const item = locate(record);
     // An import brings thousands of records that their artifacts tell already: other work comes in between.
-    await new Promise<void>((resolve) => setImmediate(resolve));
+    await nextTurn();
     const current = readItem(item);
     if (current.kind === "artifact" && tells(kind, current.content, record)) {
       return { path: item, version: current.version, metadata: { ...current.metadata.document } };

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { type AbortOptions, delay } from "../abort.ts";
 import { DefinitionReadError, UnsafePathError } from "../errors.ts";
 import { readStamp, STAMP_BYTES, unpackStamp } from "../scan/stamp.ts";
+import { type Slices, timeSlices } from "../slices.ts";
 import { changedAt, type ItemReading, type ItemVersion, readItem, settledAt } from "./artifact-item.ts";
 import {
   BUCKETS,
@@ -16,7 +17,6 @@ import {
   modelKey,
   seenUntil,
 } from "./artifact-watermark.ts";
-import { type Slices, timeSlices } from "./slices.ts";
 
 export interface Artifact extends ItemVersion {
   /** The item's directory, absolute. */

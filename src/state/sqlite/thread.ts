@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { setImmediate } from "node:timers";
 import { MessageChannel, type MessagePort, Worker } from "node:worker_threads";
 import { delay } from "../../abort.ts";
+import { nextTurn } from "../../slices.ts";
 import { forget, Gate, shutAtExit } from "./gate.ts";
 import type { FromWriter, ToWriter } from "./protocol.ts";
 import { type PackedFromWriter, packToWriter, unpackFromWriter } from "./wire.ts";
@@ -112,8 +113,4 @@ function start(task: Task): { worker: Worker; port: MessagePort } {
   const worker = new Worker(workerUrl(), { workerData: { task, port: port2 }, transferList: [port2] });
   worker.unref();
   return { worker, port: port1 };
-}
-
-function nextTurn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
 }

@@ -1,6 +1,11 @@
 /** Synchronous work on the main thread, cut into slices so that nothing else waits long and an abort is heard at once. */
 import { setImmediate } from "node:timers";
 
+/** The next turn of the event loop: between two pieces of work that would otherwise hold it. */
+export function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
 /** The longest that a slice holds the event loop, in milliseconds, but for the step that it is in. */
 const SLICE_MS = 4;
 
@@ -16,7 +21,7 @@ export function timeSlices(signal: AbortSignal | undefined): Slices {
   return {
     due: () => performance.now() >= endsAt,
     async pause() {
-      await new Promise<void>((resolve) => setImmediate(resolve));
+      await nextTurn();
       signal?.throwIfAborted();
       endsAt = performance.now() + SLICE_MS;
     },
