@@ -29,7 +29,10 @@ export const TAGS = ["red", "green", "blue"];
 /** The model's clock begins here. */
 export const START = 1_800_000_000_000;
 
-/** What the model keeps of a record: everything but the cursor, and in `order` the place among equals. */
+/**
+ * What the model keeps of a record: everything but the cursor, and in `order` the place among equals. Records that were
+ * made at one time share it: which came first is for the index to say, once, when both have the same `since`.
+ */
 type ModelRecord = Omit<StateRecord<Data, string>, "cursor"> & { order: number };
 
 export type Operation =
@@ -59,6 +62,8 @@ export class Model {
   readonly #pruned = new Map<string, ModelRecord>();
   #hasImported = false;
   #order = 0;
+  /** Of records that were made at one time: those that the index has shown to come after each. */
+  readonly #after = new WeakMap<ModelRecord, Set<ModelRecord>>();
 
   constructor(lifecycle: Lifecycle<string>) {
     this.lifecycle = lifecycle;
@@ -94,14 +99,29 @@ export class Model {
   list(states: readonly string[]): ModelRecord[] {
     return this.records
       .filter((record) => states.includes(record.state))
-      .sort((a, b) => a.since - b.since || a.order - b.order);
+      .sort((a, b) => a.since - b.since || a.order - b.order || (this.#after.get(a)?.has(b) ? -1 : 1));
   }
 
-  /** Gives records the places among equals in which `ids` has them. */
-  order(records: readonly ModelRecord[], ids: readonly string[]): void {
-    const places = records.map((record) => record.order).sort((a, b) => a - b);
-    const sorted = [...records].sort((a, b) => ids.indexOf(a.id) - ids.indexOf(b.id));
-    for (const [at, record] of sorted.entries()) record.order = places[at] as number;
+  /** Applies what is called in one turn: the calls on one id keep their order, and no two new ids have one. */
+  applyTogether(operations: readonly Operation[]): Outcome[] {
+    const known = new Set(this.records);
+    const outcomes = operations.map((operation) => this.apply(operation));
+    for (const record of this.records) if (!known.has(record)) record.order = this.#order;
+    return outcomes;
+  }
+
+  /** Pairs of which the order is not known, and can be seen now. */
+  undecided(): [ModelRecord, ModelRecord][] {
+    const isOpen = (a: ModelRecord, b: ModelRecord) =>
+      a.order === b.order && a.since === b.since && !this.#after.get(a)?.has(b) && !this.#after.get(b)?.has(a);
+    return this.records.flatMap((a, at) =>
+      this.records.slice(at + 1).flatMap((b): [ModelRecord, ModelRecord][] => (isOpen(a, b) ? [[a, b]] : [])),
+    );
+  }
+
+  decide(first: ModelRecord, second: ModelRecord): void {
+    const after = this.#after.get(first) ?? new Set();
+    this.#after.set(first, after.add(second));
   }
 
   isTerminal(state: string): boolean {
@@ -314,16 +334,8 @@ export async function step(run: Run, operation: Operation): Promise<void> {
     }
     case "together": {
       const outcomes = operation.operations.map((each) => outcomeOf(call(run.index, each)));
-      const known = new Set(run.model.records);
-      const expected = operation.operations.map((each) => run.model.apply(each));
+      const expected = run.model.applyTogether(operation.operations);
       equal(await Promise.all(outcomes), expected);
-      // Calls on one id keep their order; which of two new ids came first is for the index to say.
-      const made = run.model.records.filter((record) => !known.has(record));
-      const listed = await readRaw(run.index.byState([...run.model.lifecycle.states, "dangling"]));
-      run.model.order(
-        made,
-        listed.map(({ id }) => id),
-      );
       break;
     }
     default: {
@@ -331,7 +343,20 @@ export async function step(run: Run, operation: Operation): Promise<void> {
       equal(outcome, run.model.apply(operation));
     }
   }
+  await decideOrder(run);
   run.model.now += 1;
+}
+
+/** Lets the index say, once of each two, which of the records came first that were made at one time. */
+async function decideOrder({ model, index }: Run): Promise<void> {
+  const undecided = model.undecided();
+  if (undecided.length === 0) return;
+  const listed = await readRaw(index.byState([...model.lifecycle.states, "dangling"]));
+  const place = new Map(listed.map(({ id }, at) => [id, at] as const));
+  for (const [a, b] of undecided) {
+    if (Number(place.get(a.id)) < Number(place.get(b.id))) model.decide(a, b);
+    else model.decide(b, a);
+  }
 }
 
 /** Everything that can be read, compared from end to end, and the index's own view of itself. */
