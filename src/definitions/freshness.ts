@@ -71,6 +71,7 @@ export class Freshness {
       root.adopt();
       if (root.present && root.unwatchable === null) this.#tree.watchAncestors(root);
     }
+    if (root?.absence === "untried" && !root.present && root.unwatchable === null) this.#tree.watchAbsence(root);
   }
 
   /**

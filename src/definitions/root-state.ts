@@ -15,6 +15,8 @@ export class RootState {
   realDir: string;
   /** Every directory above it is watched for moving away. */
   ancestorsWatched = false;
+  /** While it is absent: whether an event would tell of its coming, as far as that has been tried. */
+  absence: "untried" | "watched" | "unwatchable" = "untried";
   #throughLink = false;
   #inode = "";
   readonly #scratch = new Uint8Array(STAMP_BYTES);
@@ -26,13 +28,14 @@ export class RootState {
     this.realDir = dir;
   }
 
-  /** No event would tell that it has become another directory: it must be looked at in each lookup. */
+  /** No event would tell that it has become another directory, or one at all: it must be looked at in each lookup. */
   get mustBeLookedAt(): boolean {
-    return !this.present || !this.ancestorsWatched || this.#throughLink;
+    return this.present ? !this.ancestorsWatched || this.#throughLink : this.absence !== "watched";
   }
 
   forget(): void {
     this.present = false;
+    this.absence = "untried";
     this.ancestorsWatched = false;
     this.#inode = "";
   }

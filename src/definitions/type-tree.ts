@@ -4,11 +4,11 @@
  */
 
 import { EMFILE, ENOENT, ENOSPC } from "../ffi/libc.ts";
-import { STAMP_BYTES } from "../scan/stamp.ts";
+import { readStamp, STAMP_BYTES } from "../scan/stamp.ts";
 import {
+  ARRIVALS,
   DIRECTORY_CHANGES,
   DIRECTORY_MOVES,
-  IN_CREATE,
   IN_DELETE,
   IN_DELETE_SELF,
   IN_DONT_FOLLOW,
@@ -17,7 +17,6 @@ import {
   IN_MASK_ADD,
   IN_MOVE_SELF,
   IN_MOVED_FROM,
-  IN_MOVED_TO,
   IN_ONLYDIR,
   IN_Q_OVERFLOW,
   IN_UNMOUNT,
@@ -30,7 +29,11 @@ import { baseOf, parentOf, TypeState } from "./type-state.ts";
 /** Where the locks of names lie; it holds no definitions. */
 export const LOCK_DIRECTORY = ".auto-definition-create";
 
-type Owner = { kind: "type"; state: TypeState; root: number } | { kind: "ancestor"; root: number };
+type Owner =
+  | { kind: "type"; state: TypeState; root: number }
+  | { kind: "ancestor"; root: number }
+  /** The last directory on the way to a root that is not there, and what is missing in it. */
+  | { kind: "gap"; root: number; missing: string };
 
 const ENOTDIR = 20;
 const PATH_MAX = 4096;
@@ -52,6 +55,7 @@ export class TypeTree {
   #lastUnwanted = -1;
   readonly #onNewType: (state: TypeState) => void;
   readonly #onForgotten: (state: TypeState) => void;
+  readonly #scratch = new Uint8Array(STAMP_BYTES);
   #nextId = 1;
   /** Why nothing at all can be watched; null while the queue works. */
   unwatchable: string | null;
@@ -161,12 +165,12 @@ export class TypeTree {
     if (mask & IN_IGNORED) this.#owners.delete(wd);
     // Whoever loses one puts a new list in the place of this.
     for (const owner of owners) {
-      if (owner.kind === "ancestor") {
+      if (owner.kind !== "type") {
         // The same directory may also be a type's, which is told of its files.
-        if (mask & GONE) this.loseRoot(owner.root);
+        if (mask & GONE || (owner.kind === "gap" && name === owner.missing)) this.loseRoot(owner.root);
       } else if (name === "") this.#onOwnEvent(owner.state, owner.root, mask);
       else if (mask & IN_ISDIR) this.#onDirectory(owner.state, owner.root, mask, name);
-      else this.#onFile(owner.state, owner.root, name);
+      else if (name.endsWith(".yaml")) this.#onFile(owner.state, owner.root, name);
     }
   };
 
@@ -185,7 +189,7 @@ export class TypeTree {
     const dir = state.dirs[root];
     if (dir === null || dir === undefined || (state.parent === null && name === LOCK_DIRECTORY)) return;
     if (!this.#isReachable(state, root, name)) return;
-    const came = (mask & (IN_CREATE | IN_MOVED_TO)) !== 0;
+    const came = (mask & ARRIVALS) !== 0;
     if (!came && (mask & (IN_DELETE | IN_MOVED_FROM)) === 0) return;
     if (came) dir.directories.add(name);
     else dir.directories.delete(name);
@@ -233,7 +237,7 @@ export class TypeTree {
     this.roots[root]?.forget();
     this.hasChanged = true;
     for (const [wd, owners] of this.#owners) {
-      const left = owners.filter((o) => !(o.kind === "ancestor" && o.root === root));
+      const left = owners.filter((o) => o.kind === "type" || o.root !== root);
       if (left.length === owners.length) continue;
       if (left.length > 0) this.#owners.set(wd, left);
       else {
@@ -277,6 +281,37 @@ export class TypeTree {
       }
       this.#own(wd, { kind: "ancestor", root: root.index });
     }
+  }
+
+  /**
+   * Watches for a root that is not there: the directory in which it, or one above it, is missing, and those above that. From
+   * the top, so that none of them can be exchanged unnoticed while the next is looked for. It must be looked at in each
+   * lookup where a symbolic link is on the way, since no watch follows one.
+   */
+  watchAbsence(root: RootState): void {
+    root.absence = "unwatchable";
+    let dir = "";
+    for (const part of root.dir.split("/").filter((part) => part !== "")) {
+      const path = `${dir}/${part}`;
+      const kind = readStamp(path, false, this.#scratch, 0);
+      if (kind === "absent") {
+        if (!this.#watchAbove(dir, ARRIVALS, { kind: "gap", root: root.index, missing: part })) return;
+        // It may have come before the watch stood.
+        root.absence = readStamp(path, false, this.#scratch, 0) === "absent" ? "watched" : "untried";
+        return;
+      }
+      if (kind !== "directory" || !this.#watchAbove(path, 0, { kind: "ancestor", root: root.index })) return;
+      dir = path;
+    }
+    root.absence = "untried";
+  }
+
+  #watchAbove(dir: string, mask: number, owner: Owner): boolean {
+    const flags = IN_ONLYDIR | IN_DONT_FOLLOW | IN_MASK_ADD;
+    const wd = this.#queue?.watch(dir || "/", DIRECTORY_MOVES | mask | flags, owner.kind === "gap");
+    if (typeof wd !== "number") return false;
+    this.#own(wd, owner);
+    return true;
   }
 
   #own(wd: number, owner: Owner): void {

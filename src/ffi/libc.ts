@@ -10,6 +10,8 @@ export interface Libc {
   flock(fd: number, operation: number): number;
   /** Only for the commands that take a `struct flock`: variadic in C, but passed alike on x86-64 and arm64 Linux. */
   fcntl(fd: number, command: number, lock: Uint8Array): number;
+  /** Only for the requests that take a pointer: see `fcntl`. */
+  ioctl(fd: number, request: number, argument: Int32Array): number;
   inotifyInit1(flags: number): number;
   /** `path` is UTF-8 and ends in NUL: see {@link cString}. */
   inotifyAddWatch(fd: number, path: Uint8Array, mask: number): number;
@@ -25,6 +27,9 @@ export const LOCK_SH = 1;
 export const LOCK_EX = 2;
 export const LOCK_NB = 4;
 export const LOCK_UN = 8;
+
+/** For `ioctl`: how many bytes a read would give. */
+export const FIONREAD = 0x541b;
 
 export const EINTR = 4;
 export const EAGAIN = 11;
@@ -77,6 +82,7 @@ function loadThroughKoffi(): Libc {
   return {
     flock: library.func("int flock(int fd, int operation)"),
     fcntl: library.func("int fcntl(int fd, int command, void *lock)"),
+    ioctl: library.func("int ioctl(int fd, unsigned long request, void *argument)"),
     inotifyInit1: library.func("int inotify_init1(int flags)"),
     inotifyAddWatch: library.func("int inotify_add_watch(int fd, void *path, uint32_t mask)"),
     inotifyRmWatch: library.func("int inotify_rm_watch(int fd, int wd)"),
@@ -102,6 +108,7 @@ function loadThroughDeno(): Libc {
   const symbols = {
     flock: { parameters: ["i32", "i32"], result: "i32" },
     fcntl: { parameters: ["i32", "i32", "buffer"], result: "i32" },
+    ioctl: { parameters: ["i32", "u32", "buffer"], result: "i32" },
     inotify_init1: { parameters: ["i32"], result: "i32" },
     inotify_add_watch: { parameters: ["i32", "buffer", "u32"], result: "i32" },
     inotify_rm_watch: { parameters: ["i32", "i32"], result: "i32" },
@@ -118,6 +125,7 @@ function loadThroughDeno(): Libc {
   return {
     flock: call("flock"),
     fcntl: call("fcntl"),
+    ioctl: call("ioctl"),
     inotifyInit1: call("inotify_init1"),
     inotifyAddWatch: call("inotify_add_watch"),
     inotifyRmWatch: call("inotify_rm_watch"),

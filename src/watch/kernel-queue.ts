@@ -3,7 +3,7 @@
  * caused it returns, so whoever drains the queue with a non-blocking read has seen every change that came before: no
  * event loop, no cookie file, no wait. An empty drain costs one system call.
  */
-import { cString, EAGAIN, EINTR, type Libc, libc } from "../ffi/libc.ts";
+import { cString, EAGAIN, EINTR, FIONREAD, type Libc, libc } from "../ffi/libc.ts";
 
 export const IN_MODIFY = 0x2;
 export const IN_ATTRIB = 0x4;
@@ -37,6 +37,9 @@ export const DIRECTORY_CHANGES =
 /** That the directory itself was moved or removed; what happens inside it costs nothing. */
 export const DIRECTORY_MOVES = IN_DELETE_SELF | IN_MOVE_SELF;
 
+/** That something came to be in it. */
+export const ARRIVALS = IN_CREATE | IN_MOVED_TO;
+
 /** `wd` is -1 for IN_Q_OVERFLOW. `name` is "" for events of the directory itself; bytes that are not UTF-8 become U+FFFD. */
 export type WatchEventHandler = (wd: number, mask: number, name: string) => void;
 
@@ -46,12 +49,15 @@ export interface WatchFailure {
 }
 
 export interface KernelQueue {
-  /** Watches a directory and returns its watch descriptor; the same directory always has the same one. */
-  watch(dir: string, mask: number): number | WatchFailure;
+  /**
+   * Watches a directory and returns its watch descriptor; the same directory always has the same one. `everyName`: from now
+   * on, whatever its files are called.
+   */
+  watch(dir: string, mask: number, everyName?: boolean): number | WatchFailure;
   unwatch(wd: number): void;
   /**
    * Hands over every event that was queued before the call, in order, and returns how many there were. Never waits.
-   * Left out are files that are not called `*.yaml`, and what follows an event of the same file at once: one says
+   * Left out are files that are not called `*.yaml` unless every name was asked for, and what follows an event of the same file at once: one says
    * that the file must be looked at, whatever its mask.
    * Returns -1 when the queue itself has failed: from then on nothing is known.
    */
@@ -80,6 +86,8 @@ class InotifyQueue implements KernelQueue {
   readonly #c: Libc;
   readonly #bytes = Buffer.from(new ArrayBuffer(BUFFER_BYTES));
   readonly #words = new Int32Array(this.#bytes.buffer);
+  readonly #queued = new Int32Array(1);
+  readonly #everyName = new Set<number>();
   #fd: number;
 
   constructor(c: Libc, fd: number) {
@@ -87,16 +95,21 @@ class InotifyQueue implements KernelQueue {
     this.#fd = fd;
   }
 
-  watch(dir: string, mask: number): number | WatchFailure {
+  watch(dir: string, mask: number, everyName = false): number | WatchFailure {
     const wd = this.#c.inotifyAddWatch(this.#fd, cString(dir), mask);
-    return wd < 0 ? { errno: this.#c.errno() } : wd;
+    if (wd < 0) return { errno: this.#c.errno() };
+    if (everyName) this.#everyName.add(wd);
+    return wd;
   }
 
   unwatch(wd: number): void {
+    this.#everyName.delete(wd);
     this.#c.inotifyRmWatch(this.#fd, wd);
   }
 
   drain(handler: WatchEventHandler): number {
+    // Nearly always there is nothing: a read would fail, and then errno would have to be asked for why.
+    if (this.#c.ioctl(this.#fd, FIONREAD, this.#queued) === 0 && this.#queued[0] === 0) return 0;
     let events = 0;
     for (;;) {
       const read = this.#c.read(this.#fd, this.#bytes, BUFFER_BYTES);
@@ -130,7 +143,8 @@ class InotifyQueue implements KernelQueue {
       } else if (file < 0 || !this.#isSameFile(file, word)) {
         const nameEnd = this.#endOf(end);
         file = word;
-        if (this.#isYaml(start, nameEnd)) handler(words[word] as number, mask, this.#decode(start, nameEnd));
+        const wd = words[word] as number;
+        if (this.#isYaml(start, nameEnd) || this.#everyName.has(wd)) handler(wd, mask, this.#decode(start, nameEnd));
       }
       at = end;
     }

@@ -275,7 +275,7 @@ test("an index that fails to open closes the kernel's queue", async () => {
       queue.close();
     };
     return {
-      watch: (dir, mask) => queue.watch(dir, mask),
+      watch: (...watched) => queue.watch(...watched),
       unwatch: (wd) => queue.unwatch(wd),
       drain: (h) => queue.drain(h),
       close,

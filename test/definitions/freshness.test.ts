@@ -81,7 +81,7 @@ function faultyQueue(): {
       const queue = openKernelQueue();
       if (queue === null) return null;
       return {
-        watch: (dir, mask) => (errno === null ? queue.watch(dir, mask) : { errno }),
+        watch: (...watched) => (errno === null ? queue.watch(...watched) : { errno }),
         unwatch: (wd) => queue.unwatch(wd),
         drain(handler) {
           if (overflows > 0) {
@@ -209,6 +209,69 @@ describe("directories that come and go", () => {
       expect(await index.findByName("t", "a")).toBeNull();
       p.write("t/a.yaml", "a");
       expect(await pathOf(index, "t", "a")).toBe(p.at("t/a.yaml"));
+    }
+  });
+
+  describe("a root that is not there", () => {
+    /** How the root `repo/models`, or what is missing above it, comes to be there with `t/a.yaml` in it. */
+    const ways: Record<string, (p: Place) => void> = {
+      "is made": (p) => p.write("t/a.yaml", "a"),
+      "is moved there": (p) => {
+        mkdirSync(join(p.base, "other/t"), { recursive: true });
+        writeFileSync(join(p.base, "other/t/a.yaml"), definition("a"));
+        mkdirSync(join(p.base, "repo"), { recursive: true });
+        renameSync(join(p.base, "other"), p.at(""));
+      },
+      "is moved there with the directory above it": (p) => {
+        mkdirSync(join(p.base, "other/models/t"), { recursive: true });
+        writeFileSync(join(p.base, "other/models/t/a.yaml"), definition("a"));
+        rmSync(join(p.base, "repo"), { recursive: true, force: true });
+        renameSync(join(p.base, "other"), join(p.base, "repo"));
+      },
+      "is a symbolic link": (p) => {
+        mkdirSync(join(p.base, "other/t"), { recursive: true });
+        writeFileSync(join(p.base, "other/t/a.yaml"), definition("a"));
+        mkdirSync(join(p.base, "repo"), { recursive: true });
+        symlinkSync("../other", join(p.base, "repo/models"));
+      },
+      "is behind a symbolic link": (p) => {
+        mkdirSync(join(p.base, "other/models/t"), { recursive: true });
+        writeFileSync(join(p.base, "other/models/t/a.yaml"), definition("a"));
+        rmSync(join(p.base, "repo"), { recursive: true, force: true });
+        symlinkSync("other", join(p.base, "repo"));
+      },
+      "was a symbolic link that led nowhere": (p) => {
+        mkdirSync(join(p.base, "repo"), { recursive: true });
+        symlinkSync("../other", join(p.base, "repo/models"));
+        mkdirSync(join(p.base, "other/t"), { recursive: true });
+        writeFileSync(join(p.base, "other/t/a.yaml"), definition("a"));
+      },
+    };
+    for (const [way, come] of Object.entries(ways)) {
+      for (const above of ["there", "missing"] as const) {
+        test(`${way}, what is above it ${above}: found at once, and not when it is gone`, async () => {
+          const p = place();
+          if (above === "there") mkdirSync(join(p.base, "repo"));
+          const options = {
+            ...p.options,
+            boundary: p.base,
+            roots: [{ name: "models", dir: join(p.base, "repo/models") }],
+          };
+          await using index = await openDefinitionIndex(options);
+          for (let round = 0; round < 3; round++) {
+            expect(await index.findByName("t", "a")).toBeNull();
+            // What happens beside it changes nothing.
+            writeFileSync(join(p.base, above === "there" && round === 0 ? "repo/beside" : "beside"), "");
+            mkdirSync(join(p.base, `beside-${round}`));
+            expect(await index.findByName("t", "a")).toBeNull();
+            come(p);
+            expect((await index.findByName("t", "a"))?.name).toBe("a");
+            const gone = [join(p.base, "repo"), p.at("")][round % 2] as string;
+            for (const path of [gone, join(p.base, "other")]) rmSync(path, { recursive: true, force: true });
+            expect(await index.findByName("t", "a")).toBeNull();
+          }
+        });
+      }
     }
   });
 
