@@ -4,14 +4,21 @@
  */
 import { abortable, type Deferred, deferred } from "../abort.ts";
 
+/** So many that wait are a burst: whoever is in it waits in any case, and what else there is to do must go on meanwhile. */
+const BURST = 64;
+
 class Turns {
   readonly #perTurn: number;
+  readonly #perTurnOfBurst: number;
+  /** Until the last of it has begun. */
+  #isBurst = false;
   #begun = 0;
   #scheduled = false;
   readonly #waiting: Deferred<void>[] = [];
 
-  constructor(perTurn: number) {
+  constructor(perTurn: number, perTurnOfBurst = perTurn) {
     this.#perTurn = perTurn;
+    this.#perTurnOfBurst = perTurnOfBurst;
   }
 
   /** Resolves at once for the first few of a turn of the event loop, in order of arrival in later turns for the others. */
@@ -38,9 +45,13 @@ class Turns {
     setImmediate(() => {
       this.#scheduled = false;
       this.#begun = 0;
-      if (this.#waiting.length === 0) return;
+      if (this.#waiting.length === 0) {
+        this.#isBurst = false;
+        return;
+      }
       this.#scheduleNext();
-      for (const turn of this.#waiting.splice(0, this.#perTurn)) {
+      if (this.#waiting.length > BURST) this.#isBurst = true;
+      for (const turn of this.#waiting.splice(0, this.#isBurst ? this.#perTurnOfBurst : this.#perTurn)) {
         this.#begun++;
         turn.resolve();
       }
@@ -49,6 +60,6 @@ class Turns {
 }
 
 /** Before a first look-up that many callers may make at once. Of all repositories of the process, as the next one. */
-export const lookupTurns = new Turns(100);
-/** Before whatever writes files. */
-export const writeTurns = new Turns(8);
+export const lookupTurns = new Turns(32);
+/** Before whatever writes files, which takes half a millisecond and more: those that go together share flushes of the disk. */
+export const writeTurns = new Turns(8, 2);
