@@ -46,10 +46,11 @@ export async function readDirectory(
     return names.slice(next - count, next);
   };
 
-  const pool = await secondThread(names.length, options);
+  const pool = secondThread(names.length, options);
   /** One of the two has failed: the other ends, too, before this settles. */
   let isOver = false;
   const there = async (pool: WorkerPool): Promise<void> => {
+    if (!(await pool.ready)) return;
     const ahead: Promise<ReadThere>[] = [];
     for (;;) {
       while (ahead.length < GOES_AHEAD && next < names.length) {
@@ -106,13 +107,11 @@ async function readThere(
   }
 }
 
-async function secondThread(files: number, options: ExamineOptions): Promise<WorkerPool | null> {
+/** It comes up while the first one reads already. */
+function secondThread(files: number, options: ExamineOptions): WorkerPool | null {
   if (files < FILES_WORTH_A_THREAD || "Deno" in globalThis || process.env["TUSSOCK_NO_WORKERS"]) return null;
   const { parse: _, ...plain } = options;
-  const pool = new WorkerPool(1, plain);
-  if (await pool.ready) return pool;
-  await pool.stop();
-  return null;
+  return new WorkerPool(1, plain);
 }
 
 /** Takes in what was read, from whichever thread. */
