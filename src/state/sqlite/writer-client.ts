@@ -123,6 +123,8 @@ export class WriterClient {
       this.#waiting.push(pending);
       this.#watchDeadline(options.until);
       this.#sendSoon();
+      // As much work as a chunk of requests: the writer need not wait for the end of the turn.
+      if (body.kind === "write" && body.changes.length >= CHUNK) this.#send();
     });
   }
 
