@@ -63,7 +63,8 @@ export async function measureServer(options: MeasureOptions): Promise<ServerFigu
     for (let n = 0; n < 3; n++) existing.push(await enrol(server, TOKEN, `existing-${n}`, signal));
 
     // A server has been running for a while, and its code is compiled.
-    await burst(server, { token: TOKEN, prefix: "warm", count: FEW, existing: [], signal });
+    for (let n = 0; n < 4; n++)
+      await burst(server, { token: TOKEN, prefix: `warm-${n}`, count: FEW, existing: [], signal });
     const first = await burst(server, { token: TOKEN, prefix: "few", count: FEW, existing, signal });
     const again: Enrolled[] = [];
     for (const { worker } of existing) again.push(await enrol(server, TOKEN, worker, signal));

@@ -29,8 +29,8 @@ export interface ServerOptions extends AbortOptions {
   heartbeatMs?: number;
 }
 
-/** New workers that enrol at once; more of them would only wait for the same disk. */
-export const NEWCOMERS = 24;
+/** New workers that enrol at once; more of them would only wait for the same disk, and keep the others from the event loop. */
+export const NEWCOMERS = 8;
 
 /** Ready when it resolves; what earlier boots left behind is looked after in the background: see `booted`. */
 export async function startServer(options: ServerOptions): Promise<Server> {
