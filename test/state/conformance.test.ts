@@ -5,7 +5,7 @@ import { describe, test } from "vitest";
 import { openStateIndex } from "../../src/state/open.ts";
 import { type StateIndexSubject, stateIndexConformance } from "../conformance/state-index.ts";
 import { isLong } from "../support/spawn.ts";
-import { withoutWorkers } from "./support.ts";
+import { withoutWorkers } from "../support/workers.ts";
 
 async function createPlace(): Promise<StateIndexSubject> {
   const dir = mkdtempSync(join(tmpdir(), "tussock-state-"));

@@ -7,7 +7,7 @@ import type { StateIndex, StateRecord } from "../../src/state/model.ts";
 import { openStateIndex } from "../../src/state/open.ts";
 import { numbers } from "../conformance/case.ts";
 import { isLong, tempDir } from "../support/spawn.ts";
-import { withoutWorkers } from "./support.ts";
+import { withoutWorkers } from "../support/workers.ts";
 
 interface Lease {
   worker: string;

@@ -5,7 +5,7 @@ import { stepLeaseLifecycle } from "../../src/state/lifecycle.ts";
 import type { StateIndex } from "../../src/state/model.ts";
 import { openStateIndex } from "../../src/state/open.ts";
 import { tempDir } from "../support/spawn.ts";
-import { withoutWorkers } from "./support.ts";
+import { withoutWorkers } from "../support/workers.ts";
 
 interface Lease {
   worker: string;

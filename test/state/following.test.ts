@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { stepLeaseLifecycle } from "../../src/state/lifecycle.ts";
 import { openStateIndex } from "../../src/state/open.ts";
 import { tempDir } from "../support/spawn.ts";
-import { withoutWorkers } from "./support.ts";
+import { withoutWorkers } from "../support/workers.ts";
 
 type LeaseState = "active" | "completed" | "failed" | "expired";
 const open = (dir: string, options: object = {}) =>

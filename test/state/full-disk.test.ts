@@ -5,7 +5,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { stepLeaseLifecycle } from "../../src/state/lifecycle.ts";
 import { openStateIndex } from "../../src/state/open.ts";
 import { tempDir } from "../support/spawn.ts";
-import { withoutWorkers } from "./support.ts";
+import { withoutWorkers } from "../support/workers.ts";
 
 /** A file system of its own of so many bytes; null, and why, where that is not allowed. */
 function mountSmall(bytes: number): string {

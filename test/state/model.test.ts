@@ -5,7 +5,7 @@ import { openStateIndex } from "../../src/state/open.ts";
 import { type Operation, type Run, step } from "../conformance/state-model.ts";
 import { LIFECYCLES, randomOperation, runBeside } from "../conformance/state-random.ts";
 import { isLong, tempDir } from "../support/spawn.ts";
-import { withoutWorkers } from "./support.ts";
+import { withoutWorkers } from "../support/workers.ts";
 
 /** An operation made of small numbers, so that fast-check can shrink it. */
 function operation(lifecycle: Lifecycle<string>): fc.Arbitrary<fc.AsyncCommand<object, Run>> {

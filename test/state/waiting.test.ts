@@ -8,7 +8,7 @@ import { stepLeaseLifecycle } from "../../src/state/lifecycle.ts";
 import { openStateIndex, type StateIndexOptions } from "../../src/state/open.ts";
 import { fastestOf } from "../support/fastest.ts";
 import { isDeno, isLong, tempDir } from "../support/spawn.ts";
-import { withoutWorkers } from "./support.ts";
+import { withoutWorkers } from "../support/workers.ts";
 
 type LeaseState = "active" | "completed" | "failed" | "expired";
 

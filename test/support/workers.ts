@@ -1,4 +1,4 @@
-/** What the tests of the state room share. */
+/** What tests do without: threads. */
 import { onTestFinished } from "vitest";
 
 /** For the rest of the test, everything runs on the calling thread: a worker takes a tenth of a second to start. */
