@@ -45,9 +45,12 @@ export class Reader {
   }
 
   get(index: number, id: string): StoredRow | null {
+    return this.#find(index, id) ?? this.#snapshot(() => this.#find(index, id) ?? this.#assertMiss(index, id));
+  }
+
+  #find(index: number, id: string): StoredRow | null {
     const row = this.#row(index, this.#statements.columns(sql.GET, index, id));
-    if (row === null) this.#assertMiss(index, id);
-    else if (row.id !== id) throw new DamageError(`the index of ids leads from "${id}" to "${row.id}"`);
+    if (row !== null && row.id !== id) throw new DamageError(`the index of ids leads from "${id}" to "${row.id}"`);
     return row;
   }
 
@@ -65,9 +68,7 @@ export class Reader {
   }
 
   #walk({ index, secondary, isListing, key, from, to, reverse, limit }: IndexedPageQuery, state: string): StoredRow[] {
-    const range = [from.since, from.rec, to.since, to.rec];
-    const statement = reverse ? sql.WALK_DOWN : sql.WALK_UP;
-    const found = this.#statements.allColumns(statement, index, secondary, key, state, ...range, limit);
+    const found = this.#entries([index, secondary, key, state], from, to, reverse, limit);
     const rows = found.map(([fits, ...columns]) => {
       if (fits !== 1) throw new DamageError(`an entry under "${key}" in "${state}" is not that of its record`);
       const row = checked(index, columns);
@@ -87,9 +88,38 @@ export class Reader {
       return rows;
     }
     const place = (at: Position): Entry => [secondary, key, state, at.since, at.rec];
-    this.#assertEdge(reverse ? sql.ENTRIES_FROM : sql.ENTRIES_UP_TO, place(start), back);
-    if (whole) this.#assertEdge(reverse ? sql.ENTRIES_BEFORE : sql.ENTRIES_BEHIND, place(rows.at(-1) ?? start), ahead);
+    const [backFrom, backOf] = reverse
+      ? [sql.ENTRIES_FROM, sql.ENTRIES_BEHIND]
+      : [sql.ENTRIES_UP_TO, sql.ENTRIES_BEFORE];
+    const before = this.#edge(backFrom, place(start), back);
+    const [first, last] = [rows[0], rows.at(-1)];
+    if (first !== undefined) this.#assertNext(backOf, place(first), before);
+    if (!whole) return rows;
+    const behind = this.#edge(reverse ? sql.ENTRIES_BEFORE : sql.ENTRIES_BEHIND, place(last ?? start), ahead);
+    if (behind === null) return rows;
+    this.#assertNext(backOf, behind, last === undefined ? before : place(last));
+    // An entry that cannot be compared any more ends a walk as the end of its range does.
+    if (ahead * compareEntries(behind, place(reverse ? from : to)) < 0)
+      throw new DamageError(`what is under "${key}" in "${state}" goes on behind its end`);
     return rows;
+  }
+
+  /** Between the two positions: what is at the time of the one, between the times, and at the time of the other. */
+  #entries(place: Column[], from: Position, to: Position, reverse: boolean, limit: number): Column[][] {
+    const { oneTime, between } = sql.WALK[reverse ? "down" : "up"];
+    const pieces: [string, ...number[]][] = [];
+    if (from.since === to.since) pieces.push([oneTime, from.since, from.rec, to.rec]);
+    else {
+      if (from !== FIRST) pieces.push([oneTime, from.since, from.rec, LAST.rec]);
+      pieces.push([between, from.since, to.since]);
+      if (to !== LAST) pieces.push([oneTime, to.since, FIRST.rec, to.rec]);
+    }
+    const found: Column[][] = [];
+    for (const [statement, ...range] of reverse ? pieces.reverse() : pieces) {
+      if (found.length === limit) break;
+      found.push(...this.#statements.allColumns(statement, ...place, ...range, limit - found.length));
+    }
+    return found;
   }
 
   /** The position of the `offset`-th last entry of a state, or null when there are fewer. */
@@ -189,20 +219,31 @@ export class Reader {
   /**
    * A search that was led astray by a damaged or misplaced key ends beside that key. So a miss is believed only when the
    * neighbours lead to records whose ids are in order with the one that was looked for; two on each side, since a key
-   * that stands in the wrong place may be in order with one.
+   * that stands in the wrong place may be in order with one. And nothing may lie between them, as seen from another place.
    */
-  #assertMiss(index: number, id: string): void {
+  #assertMiss(index: number, id: string): null {
     const before = this.#statements.allColumns(sql.IDS_BEFORE, index, id).map(([each]) => each as string);
     const behind = this.#statements.allColumns(sql.IDS_BEHIND, index, id).map(([each]) => each as string);
     const ids = [...before.reverse(), id, ...behind];
     if (ids.some((each, at) => at > 0 && compareBytes(ids[at - 1] as string, each) >= 0)) {
       throw new DamageError(`the index of ids is out of order around ${JSON.stringify(id)}`);
     }
+    const [previous, next] = [before.at(-1), behind[0]];
+    const outermost = (statement: string) => this.#statements.columns(statement, index)?.[0];
+    const beforeNext =
+      next === undefined ? outermost(sql.LAST_ID) : this.#statements.columns(sql.IDS_BEFORE, index, next)?.[0];
+    if (beforeNext !== previous || (previous === undefined && outermost(sql.FIRST_ID) !== next))
+      throw new DamageError(`the index of ids leads past what lies around ${JSON.stringify(id)}`);
+    return null;
   }
 
-  /** The same of the edges of a listing: the entries beside it must be those of their records, and in order. */
-  #assertEdge(statement: string, place: Entry, away: 1 | -1): void {
+  /**
+   * The same of the edges of a listing: the entries beside it must be those of their records, and in order. Returns the
+   * nearest; null where there is none.
+   */
+  #edge(statement: string, place: Entry, away: 1 | -1): Entry | null {
     let previous = place;
+    let nearest: Entry | null = null;
     for (const [number, key, state, since, rec, index, keys, fits] of this.#statements.allColumns(
       statement,
       ...place,
@@ -217,7 +258,20 @@ export class Reader {
         throw new DamageError(`an entry under "${key}" in "${state}" is not that of its record, or not in its place`);
       }
       previous = entry;
+      nearest ??= entry;
     }
+    return nearest;
+  }
+
+  /**
+   * What one search has found last and another first must lie side by side: a key that cannot be compared any more leads a
+   * search past all that lies between it and where it should have led.
+   */
+  #assertNext(statement: string, place: Entry, expected: Entry | null): void {
+    const found = this.#statements.columns(statement, ...place)?.slice(0, place.length) as unknown as Entry | undefined;
+    if (found === undefined ? expected === null : expected !== null && compareEntries(found, expected) === 0) return;
+    const [, key, state] = place;
+    throw new DamageError(`the entry beside one under "${key}" in "${state}" is another than the one before`);
   }
 
   /** A listing of a whole state is as long as its counter says. */

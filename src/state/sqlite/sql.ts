@@ -32,6 +32,11 @@ const beside = (side: string, order: string) => `SELECT b.id FROM
   (SELECT rec FROM record WHERE idx = ? AND id ${side} ? ORDER BY id ${order} LIMIT 2) AS a CROSS JOIN record AS b ON b.rec = a.rec`;
 export const IDS_BEFORE = beside("<", "DESC");
 export const IDS_BEHIND = beside(">", "ASC");
+/** The first and the last id of an index, as found from the ends. */
+const outermost = (order: string) => `SELECT b.id FROM
+  (SELECT rec FROM record WHERE idx = ? ORDER BY id ${order} LIMIT 1) AS a CROSS JOIN record AS b ON b.rec = a.rec`;
+export const FIRST_ID = outermost("ASC");
+export const LAST_ID = outermost("DESC");
 export const INSERT = `INSERT INTO record (idx, ${COLUMNS}) VALUES (?, NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (idx, id) DO NOTHING`;
 /** Compare-and-set: the checksum stands for the whole row, also for one that was pruned and inserted anew. */
 export const UPDATE = `UPDATE record SET state = ?, since = ?, created = ?, revision = ?, epoch = ?, origin = ?, keys = ?, data = ?, sum = ?
@@ -55,15 +60,29 @@ const UP = "ORDER BY ix, key, state, since, rec";
 const DOWN = "ORDER BY ix DESC, key DESC, state DESC, since DESC, rec DESC";
 
 /**
- * The next entries of one key in one state, with their records. `fits` says whether the entry is that of its record; an
- * entry whose record is gone comes with nulls. Parameters: idx, ix, key, state, from (since, rec), to (since, rec), limit;
- * both ends exclusive.
+ * Entries of one key in one state, with their records: those of one time, and those between two times, the ends left out. One
+ * comparison of times and numbers together would be made again for each entry, and one that is damaged left out without a
+ * word. `fits` says whether the entry is that of its record; an entry whose record is gone comes with nulls. Parameters: idx,
+ * ix, key, state, then since, rec above, rec below, or since above, since below; limit.
  */
-const walk = (order: string) => `SELECT r.idx = ? AND e.state = r.state AND e.since = r.since AS fits, ${RECORD}
+const walk = (
+  range: string,
+  order: string,
+) => `SELECT r.idx = ? AND e.state = r.state AND e.since = r.since AS fits, ${RECORD}
   FROM entry AS e LEFT JOIN record AS r ON r.rec = e.rec
-  WHERE e.ix = ? AND e.key = ? AND e.state = ? AND (e.since, e.rec) > (?, ?) AND (e.since, e.rec) < (?, ?) ${order} LIMIT ?`;
-export const WALK_UP = walk("ORDER BY e.since, e.rec");
-export const WALK_DOWN = walk("ORDER BY e.since DESC, e.rec DESC");
+  WHERE e.ix = ? AND e.key = ? AND e.state = ? AND ${range} ${order} LIMIT ?`;
+const ONE_TIME = "e.since = ? AND e.rec > ? AND e.rec < ?";
+const BETWEEN_TIMES = "e.since > ? AND e.since < ?";
+export const WALK = {
+  up: {
+    oneTime: walk(ONE_TIME, "ORDER BY e.rec"),
+    between: walk(BETWEEN_TIMES, "ORDER BY e.since, e.rec"),
+  },
+  down: {
+    oneTime: walk(ONE_TIME, "ORDER BY e.rec DESC"),
+    between: walk(BETWEEN_TIMES, "ORDER BY e.since DESC, e.rec DESC"),
+  },
+} as const;
 
 /** The two entries next to a place, whatever they belong to. Parameters: ix, key, state, since, rec. */
 const neighbours = (side: string, order: string) => `SELECT e.ix, e.key, e.state, e.since, e.rec, r.idx, r.keys,
