@@ -20,7 +20,7 @@ export const HISTORIES = [40, 10_000, 100_000];
 export const LONG_HISTORIES = [40, 10_000, 1_000_000];
 
 /** The reports' way reads each definition twice for each new worker, and each lease at each update: here are as many as it can bear. */
-const LINEAR = { definitions: 1_000, histories: [40, 240] };
+const LINEAR = { definitions: 600, histories: [40, 160] };
 
 export async function showServer(options: ShowOptions): Promise<Goal[]> {
   const { base, repoDir, definitions, many, histories, signal } = options;

@@ -4,7 +4,7 @@ import { runChild, spawnChild, tempDir } from "../support/spawn.ts";
 
 const serve = new URL("../../examples/serve.ts", import.meta.url);
 const demo = new URL("../../examples/demo.ts", import.meta.url);
-const SMALL = ["--n", "60", "--k", "30", "--history", "40,200"];
+const SMALL = ["--n", "60", "--k", "30", "--history", "40,150"];
 const TIME = /^[\d.,]+ (µs|ms|s)$/;
 
 /** The cells of the row that begins with the label. */
@@ -32,7 +32,7 @@ describe("serve", () => {
     }
     expect(cellsOf(lines, "30 new workers at once")[0]).toMatch(TIME);
     for (const [title, heads] of [
-      ["median", ["1 / 40", "36 / 40", "1 / 200", "36 / 200"]],
+      ["median", ["1 / 40", "36 / 40", "1 / 150", "36 / 150"]],
       ["report 3755's way", ["1 / 40", "36 / 40"]],
     ] as const) {
       const below = lines.slice(lines.findIndex((line) => line.startsWith(title)));
