@@ -94,7 +94,7 @@ describe("an enrolment that is abandoned", () => {
     const others = Array.from({ length: NEWCOMERS }, (_, n) =>
       server.enroll(requestOf(`before-${cases}-${n}`, crowd.token)),
     );
-    while (server.rooms.queue.depth(`token:${crowd.token}`) < 17) await nextTurn();
+    while (server.rooms.queue.depth(`token:${crowd.token}`) < 1 + NEWCOMERS) await nextTurn();
     const { enrolment, settledMs } = await attempt(request, (giveUp) => void setImmediate(giveUp));
     expect(enrolment).toBeNull();
     expect(settledMs).toBeLessThan(GRACE_MS);
