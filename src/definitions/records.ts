@@ -64,19 +64,25 @@ export class PackedCandidate {
   readonly bytes: Buffer;
   readonly at: number;
   readonly end: number;
+  readonly #flags: number;
+  readonly #idAt: number;
+  readonly #nameAt: number;
+  readonly #declaredAt: number;
+  readonly #documentAt: number;
 
   constructor(bytes: Buffer, at: number) {
     this.bytes = bytes;
     this.at = at;
-    this.end = this.#documentAt + bytes.readUInt32LE(at + 16);
+    this.#flags = bytes[at + 1] ?? 0;
+    this.#idAt = at + CANDIDATE_HEADER + ((bytes[at + 2] ?? 0) | ((bytes[at + 3] ?? 0) << 8));
+    this.#nameAt = this.#idAt + uint32(bytes, at + 4);
+    this.#declaredAt = this.#nameAt + uint32(bytes, at + 8);
+    this.#documentAt = this.#declaredAt + uint32(bytes, at + 12);
+    this.end = this.#documentAt + uint32(bytes, at + 16);
   }
 
   get root(): number {
     return this.bytes[this.at] ?? 0;
-  }
-
-  get #flags(): number {
-    return this.bytes[this.at + 1] ?? 0;
   }
 
   get symlink(): boolean {
@@ -101,28 +107,8 @@ export class PackedCandidate {
     return this.at + STAMP_AT;
   }
 
-  get #filenameAt(): number {
-    return this.at + CANDIDATE_HEADER;
-  }
-
-  get #idAt(): number {
-    return this.#filenameAt + this.bytes.readUInt16LE(this.at + 2);
-  }
-
-  get #nameAt(): number {
-    return this.#idAt + this.bytes.readUInt32LE(this.at + 4);
-  }
-
-  get #declaredAt(): number {
-    return this.#nameAt + this.bytes.readUInt32LE(this.at + 8);
-  }
-
-  get #documentAt(): number {
-    return this.#declaredAt + this.bytes.readUInt32LE(this.at + 12);
-  }
-
   get filename(): string {
-    return this.named ? `${this.name}.yaml` : this.bytes.toString("utf8", this.#filenameAt, this.#idAt);
+    return this.named ? `${this.name}.yaml` : this.bytes.toString("utf8", this.at + CANDIDATE_HEADER, this.#idAt);
   }
 
   get id(): string {
@@ -146,6 +132,13 @@ export class PackedCandidate {
   slice(): Buffer {
     return this.bytes.subarray(this.at, this.end);
   }
+}
+
+/** As `readUInt32LE`, without its checks: a hit asks for four. */
+function uint32(bytes: Buffer, at: number): number {
+  return (
+    ((bytes[at] ?? 0) | ((bytes[at + 1] ?? 0) << 8) | ((bytes[at + 2] ?? 0) << 16) | ((bytes[at + 3] ?? 0) << 24)) >>> 0
+  );
 }
 
 export function candidatesIn(value: Buffer): PackedCandidate[] {
