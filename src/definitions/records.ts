@@ -9,7 +9,7 @@
 
 import type { ProblemKind } from "../errors.ts";
 import { compareUtf8 } from "../scan/order.ts";
-import { STAMP_BYTES } from "../scan/stamp.ts";
+import { STAMP_BYTES, uint32 } from "../scan/stamp.ts";
 import { type Packing, Scratch } from "./arena.ts";
 import { mayShareKey } from "./keys.ts";
 
@@ -132,13 +132,6 @@ export class PackedCandidate {
   slice(): Buffer {
     return this.bytes.subarray(this.at, this.end);
   }
-}
-
-/** As `readUInt32LE`, without its checks: a hit asks for four. */
-function uint32(bytes: Buffer, at: number): number {
-  return (
-    ((bytes[at] ?? 0) | ((bytes[at + 1] ?? 0) << 8) | ((bytes[at + 2] ?? 0) << 16) | ((bytes[at + 3] ?? 0) << 24)) >>> 0
-  );
 }
 
 export function candidatesIn(value: Buffer): PackedCandidate[] {

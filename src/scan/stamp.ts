@@ -308,7 +308,8 @@ function copy(from: Uint8Array, at: number, into: Uint8Array, offset: number, le
   for (let i = 0; i < length; i++) into[offset + i] = from[at + i] ?? 0;
 }
 
-function uint32(bytes: Uint8Array, at: number): number {
+/** Little-endian, without the checks of `readUInt32LE`: hot paths ask for many. */
+export function uint32(bytes: Uint8Array, at: number): number {
   return int32(bytes, at) >>> 0;
 }
 

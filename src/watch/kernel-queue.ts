@@ -57,8 +57,8 @@ export interface KernelQueue {
   unwatch(wd: number): void;
   /**
    * Hands over every event that was queued before the call, in order, and returns how many there were. Never waits.
-   * Left out are files that are not called `*.yaml` unless every name was asked for, and what follows an event of the same file at once: one says
-   * that the file must be looked at, whatever its mask.
+   * Left out are files that are not called `*.yaml`, unless every name was asked for, and what follows an event of the
+   * same file at once: one says that the file must be looked at, whatever its mask.
    * Returns -1 when the queue itself has failed: from then on nothing is known.
    */
   drain(handler: WatchEventHandler): number;
