@@ -137,7 +137,7 @@ function checkContent(statements: Statements, only: number | null, found: Inspec
     expected.state(index, row.state);
     for (const [number, key] of entriesOf(row, description)) {
       expected.entry(number);
-      if (statements.one(sql.HAS_ENTRY, number, key, row.state, row.since, row.rec) === undefined) {
+      if (statements.one(sql.HAS_ENTRY, number, row.state, key, row.since, row.rec) === undefined) {
         report(
           number === description.listing ? "state" : "index",
           `the record is not listed under "${key}" in "${row.state}"`,

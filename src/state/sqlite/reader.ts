@@ -68,7 +68,7 @@ export class Reader {
   }
 
   #walk({ index, secondary, isListing, key, from, to, reverse, limit }: IndexedPageQuery, state: string): StoredRow[] {
-    const found = this.#entries([index, secondary, key, state], from, to, reverse, limit);
+    const found = this.#entries([index, secondary, state, key], from, to, reverse, limit);
     const rows = found.map(([fits, ...columns]) => {
       if (fits !== 1) throw new DamageError(`an entry under "${key}" in "${state}" is not that of its record`);
       const row = checked(index, columns);
@@ -87,7 +87,7 @@ export class Reader {
       this.#assertCount(index, state, rows.length);
       return rows;
     }
-    const place = (at: Position): Entry => [secondary, key, state, at.since, at.rec];
+    const place = (at: Position): Entry => [secondary, state, key, at.since, at.rec];
     const [backFrom, backOf] = reverse
       ? [sql.ENTRIES_FROM, sql.ENTRIES_BEHIND]
       : [sql.ENTRIES_UP_TO, sql.ENTRIES_BEFORE];
@@ -124,7 +124,7 @@ export class Reader {
 
   /** The position of the `offset`-th last entry of a state, or null when there are fewer. */
   last(secondary: number, state: string, offset = 0): Position | null {
-    const row = this.#statements.one(sql.LAST_ENTRY, secondary, "", state, offset);
+    const row = this.#statements.one(sql.LAST_ENTRY, secondary, state, "", offset);
     return row === undefined ? null : { since: Number(row["since"]), rec: Number(row["rec"]) };
   }
 
@@ -244,11 +244,11 @@ export class Reader {
   #edge(statement: string, place: Entry, away: 1 | -1): Entry | null {
     let previous = place;
     let nearest: Entry | null = null;
-    for (const [number, key, state, since, rec, index, keys, fits] of this.#statements.allColumns(
+    for (const [number, state, key, since, rec, index, keys, fits] of this.#statements.allColumns(
       statement,
       ...place,
     )) {
-      const entry = [number, key, state, since, rec] as unknown as Entry;
+      const entry = [number, state, key, since, rec] as unknown as Entry;
       const listed =
         hasKey({ keys: keys as string | null }, number, key) ||
         (key === "" && this.#listingOf(Number(index)) === number);
@@ -270,7 +270,7 @@ export class Reader {
   #assertNext(statement: string, place: Entry, expected: Entry | null): void {
     const found = this.#statements.columns(statement, ...place)?.slice(0, place.length) as unknown as Entry | undefined;
     if (found === undefined ? expected === null : expected !== null && compareEntries(found, expected) === 0) return;
-    const [, key, state] = place;
+    const [, state, key] = place;
     throw new DamageError(`the entry beside one under "${key}" in "${state}" is another than the one before`);
   }
 
@@ -320,7 +320,7 @@ function hasKey(row: Pick<StoredRow, "keys">, secondary: unknown, key: unknown):
 }
 
 /** As the primary key of entries has it. */
-type Entry = readonly [number: number, key: string, state: string, since: number, rec: number];
+type Entry = readonly [number: number, state: string, key: string, since: number, rec: number];
 
 function compareEntries(a: Entry, b: Entry): number {
   return a[0] - b[0] || compareBytes(a[1], b[1]) || compareBytes(a[2], b[2]) || a[3] - b[3] || a[4] - b[4];

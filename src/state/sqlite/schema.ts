@@ -128,4 +128,20 @@ export const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (idx, id)
   ) STRICT, WITHOUT ROWID;
   `,
+  `
+  -- Entries by state first: what is in a live state lies together, whatever its keys, and a commit of many workers'
+  -- changes touches few pages.
+  CREATE TABLE entry_by_state (
+    ix     INTEGER NOT NULL,
+    state  TEXT NOT NULL,
+    key    TEXT NOT NULL,
+    since  INTEGER NOT NULL,
+    rec    INTEGER NOT NULL,
+    PRIMARY KEY (ix, state, key, since, rec)
+  ) STRICT, WITHOUT ROWID;
+  INSERT INTO entry_by_state (ix, state, key, since, rec) SELECT ix, state, key, since, rec FROM entry
+    ORDER BY ix, state, key, since, rec;
+  DROP TABLE entry;
+  ALTER TABLE entry_by_state RENAME TO entry;
+  `,
 ];

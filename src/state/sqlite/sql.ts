@@ -45,8 +45,8 @@ export const DELETE = "DELETE FROM record WHERE rec = ? AND idx = ? AND id = ?";
 export const UNKEYED = `SELECT ${COLUMNS} FROM record WHERE idx = ? AND keys IS NULL LIMIT ?`;
 export const RECORDS_FROM = `SELECT idx, ${COLUMNS} FROM record WHERE rec > ? ORDER BY rec LIMIT ?`;
 
-export const INSERT_ENTRY = "INSERT INTO entry (ix, key, state, since, rec) VALUES (?, ?, ?, ?, ?)";
-export const DELETE_ENTRY = "DELETE FROM entry WHERE ix = ? AND key = ? AND state = ? AND since = ? AND rec = ?";
+export const INSERT_ENTRY = "INSERT INTO entry (ix, state, key, since, rec) VALUES (?, ?, ?, ?, ?)";
+export const DELETE_ENTRY = "DELETE FROM entry WHERE ix = ? AND state = ? AND key = ? AND since = ? AND rec = ?";
 
 /** Small, and read whole: a row that its own index has lost does not go unnoticed. */
 export const COUNTERS = "SELECT idx, state, n, sum FROM counter";
@@ -56,21 +56,21 @@ export const SET_COUNTER =
 
 // ── listings ────────────────────────────────────────────────────────────────────────────────────────
 
-const UP = "ORDER BY ix, key, state, since, rec";
-const DOWN = "ORDER BY ix DESC, key DESC, state DESC, since DESC, rec DESC";
+const UP = "ORDER BY ix, state, key, since, rec";
+const DOWN = "ORDER BY ix DESC, state DESC, key DESC, since DESC, rec DESC";
 
 /**
  * Entries of one key in one state, with their records: those of one time, and those between two times, the ends left out. One
  * comparison of times and numbers together would be made again for each entry, and one that is damaged left out without a
  * word. `fits` says whether the entry is that of its record; an entry whose record is gone comes with nulls. Parameters: idx,
- * ix, key, state, then since, rec above, rec below, or since above, since below; limit.
+ * ix, state, key, then since, rec above, rec below, or since above, since below; limit.
  */
 const walk = (
   range: string,
   order: string,
 ) => `SELECT r.idx = ? AND e.state = r.state AND e.since = r.since AS fits, ${RECORD}
   FROM entry AS e LEFT JOIN record AS r ON r.rec = e.rec
-  WHERE e.ix = ? AND e.key = ? AND e.state = ? AND ${range} ${order} LIMIT ?`;
+  WHERE e.ix = ? AND e.state = ? AND e.key = ? AND ${range} ${order} LIMIT ?`;
 const ONE_TIME = "e.since = ? AND e.rec > ? AND e.rec < ?";
 const BETWEEN_TIMES = "e.since > ? AND e.since < ?";
 export const WALK = {
@@ -84,10 +84,10 @@ export const WALK = {
   },
 } as const;
 
-/** The two entries next to a place, whatever they belong to. Parameters: ix, key, state, since, rec. */
-const neighbours = (side: string, order: string) => `SELECT e.ix, e.key, e.state, e.since, e.rec, r.idx, r.keys,
+/** The two entries next to a place, whatever they belong to. Parameters: ix, state, key, since, rec. */
+const neighbours = (side: string, order: string) => `SELECT e.ix, e.state, e.key, e.since, e.rec, r.idx, r.keys,
     e.state = r.state AND e.since = r.since AS fits
-  FROM (SELECT * FROM entry WHERE (ix, key, state, since, rec) ${side} (?, ?, ?, ?, ?) ${order} LIMIT 2) AS e
+  FROM (SELECT * FROM entry WHERE (ix, state, key, since, rec) ${side} (?, ?, ?, ?, ?) ${order} LIMIT 2) AS e
   LEFT JOIN record AS r ON r.rec = e.rec`;
 export const ENTRIES_UP_TO = neighbours("<=", DOWN);
 export const ENTRIES_BEHIND = neighbours(">", UP);
@@ -96,13 +96,13 @@ export const ENTRIES_BEFORE = neighbours("<", DOWN);
 
 /** The last of one state, or the one so many before it. */
 export const LAST_ENTRY =
-  "SELECT since, rec FROM entry WHERE ix = ? AND key = ? AND state = ? ORDER BY since DESC, rec DESC LIMIT 1 OFFSET ?";
+  "SELECT since, rec FROM entry WHERE ix = ? AND state = ? AND key = ? ORDER BY since DESC, rec DESC LIMIT 1 OFFSET ?";
 
 // ── pruning ─────────────────────────────────────────────────────────────────────────────────────────
 
 /** Parameters: ix, state, before (since), up to (since, rec) inclusive, limit. What the mirror still has to write stays. */
 export const PRUNABLE = `SELECT ${RECORD} FROM entry AS e JOIN record AS r ON r.rec = e.rec
-  WHERE e.ix = ? AND e.key = '' AND e.state = ? AND e.since < ? AND (e.since, e.rec) <= (?, ?)
+  WHERE e.ix = ? AND e.state = ? AND e.key = '' AND e.since < ? AND (e.since, e.rec) <= (?, ?)
     AND NOT EXISTS (SELECT 1 FROM outbox AS o WHERE o.idx = r.idx AND o.rec = r.rec)
   ORDER BY e.since, e.rec LIMIT ?`;
 
@@ -136,7 +136,7 @@ export const SET_MARK =
 // ── inspection ──────────────────────────────────────────────────────────────────────────────────────
 
 export const SCHEMA = "SELECT name, sql FROM sqlite_schema WHERE type IN ('table', 'index') ORDER BY name";
-export const HAS_ENTRY = "SELECT 1 AS yes FROM entry WHERE ix = ? AND key = ? AND state = ? AND since = ? AND rec = ?";
+export const HAS_ENTRY = "SELECT 1 AS yes FROM entry WHERE ix = ? AND state = ? AND key = ? AND since = ? AND rec = ?";
 export const ENTRY_COUNTS = "SELECT ix, count(*) AS n FROM entry GROUP BY ix";
 export const CHANGES_FROM = `SELECT seq, idx, prev, ${COLUMNS} FROM change WHERE seq > ? ORDER BY seq LIMIT ?`;
 export const OUTBOX_FROM = `SELECT seq, idx, prev, ${COLUMNS} FROM outbox WHERE seq > ? ORDER BY seq LIMIT ?`;

@@ -123,11 +123,11 @@ export class Transaction {
   }
 
   #enlist({ state, since, rec }: Place, number: number, key: string): void {
-    this.#statements.run(sql.INSERT_ENTRY, number, key, state, since, rec);
+    this.#statements.run(sql.INSERT_ENTRY, number, state, key, since, rec);
   }
 
   #unlist({ state, since, rec }: Place, number: number, key: string): void {
-    if (this.#statements.run(sql.DELETE_ENTRY, number, key, state, since, rec) === 0) {
+    if (this.#statements.run(sql.DELETE_ENTRY, number, state, key, since, rec) === 0) {
       throw new DamageError(`record ${rec} is not listed under "${key}" in state "${state}"`);
     }
   }
@@ -159,7 +159,7 @@ export class Transaction {
 
   #prune({ index, state, before, keep, limit }: PruneBody): { pruned: number; more: boolean } {
     const description = this.#describe(index);
-    const end = this.#statements.one(sql.LAST_ENTRY, description.listing, "", state, keep);
+    const end = this.#statements.one(sql.LAST_ENTRY, description.listing, state, "", keep);
     if (end === undefined) return { pruned: 0, more: false };
     const upTo = [Number(end["since"]), Number(end["rec"])] as const;
     const rows = this.#statements.allColumns(sql.PRUNABLE, description.listing, state, before, ...upTo, limit);
