@@ -1,6 +1,7 @@
 /** The directories of types: made, checked, flushed and removed. */
 import fs from "node:fs";
 import { dirname } from "node:path";
+import { KeyTable } from "../churn.ts";
 import { UnsafePathError } from "../errors.ts";
 import { flushDescriptor } from "./write.ts";
 import { codeOf, writing } from "./write-errors.ts";
@@ -69,7 +70,7 @@ function isPlainDirectory(path: string): boolean {
   return true;
 }
 
-const flushes = new Map<string, { running: Promise<void>; next: Promise<void> | null }>();
+const flushes = new KeyTable<{ running: Promise<void>; next: Promise<void> | null }>();
 
 /**
  * Brings a directory's entries to the disk. All that ask while one flush runs share the next: a flush covers what was

@@ -1,4 +1,5 @@
 /** The engine without a worker: the same work in slices of a few milliseconds on the calling thread. */
+import { Underway } from "../churn.ts";
 import type { ExamineOptions } from "../scan/examine.ts";
 import { applyFiles } from "./apply.ts";
 import {
@@ -26,7 +27,7 @@ export class InlineEngine implements IndexEngine {
   readonly #commits: SharedCommits;
   readonly #options: ExamineOptions;
   readonly #closing = new AbortController();
-  readonly #running = new Set<Promise<unknown>>();
+  readonly #running = new Underway();
 
   /** `path`: where the store lies. */
   constructor(path: string, store: DefinitionStore, options: ExamineOptions) {
@@ -63,20 +64,16 @@ export class InlineEngine implements IndexEngine {
   }
 
   async #run<T>(work: (breather: Breather) => Promise<T>): Promise<T> {
-    const running = work(new SliceBreather(this.#store, this.#commits));
-    this.#running.add(running);
     try {
-      return await running;
+      return await this.#running.track(work(new SliceBreather(this.#store, this.#commits)));
     } catch (error) {
       throw asStorageError(this.#path, error);
-    } finally {
-      this.#running.delete(running);
     }
   }
 
   async close(): Promise<void> {
     this.#closing.abort(new Error("the index is closing"));
-    await Promise.allSettled(this.#running);
+    await this.#running.over();
   }
 }
 

@@ -1,4 +1,5 @@
 /** The work that makes a type's answers true again: a sweep, or a look at the files that have changed. */
+import { Underway } from "../churn.ts";
 import { DefinitionReadError, StorageFullError } from "../errors.ts";
 import type { ExamineOptions } from "../scan/examine.ts";
 import { nextTurn, timeSlices } from "../slices.ts";
@@ -23,7 +24,7 @@ export class Passes {
   readonly #commits: Commits;
   readonly #engine: IndexEngine;
   readonly #examine: ExamineOptions;
-  readonly #running = new Set<Promise<unknown>>();
+  readonly #running = new Underway();
   readonly #listeners = new SweepListeners();
   /** Aborts when the index closes. */
   readonly #signal: AbortSignal;
@@ -66,17 +67,14 @@ export class Passes {
     const busy = pass.finally(() => {
       state.busy = null;
       state.meanwhile = null;
-      this.#running.delete(busy);
     });
-    busy.catch(() => {});
     state.busy = busy;
-    this.#running.add(busy);
-    return busy;
+    return this.#running.track(busy);
   }
 
   /** All that runs has ended, one way or the other. */
   async settled(): Promise<void> {
-    await Promise.allSettled(this.#running);
+    await this.#running.over();
   }
 
   // ── sweeps ──────────────────────────────────────────────────────────────────────────────────────

@@ -1,7 +1,8 @@
 /** Lines within a process: one at a time inside each, the others in order of arrival. */
 import { abortable, type Deferred, deferred } from "../abort.ts";
+import { KeyTable } from "../churn.ts";
 
-const lines = new Map<string, Deferred<void>[]>();
+const lines = new KeyTable<Deferred<void>[]>();
 
 /** Waits for its turn; returns how to leave. Aborted before: rejects with `signal.reason`, and is out of the line. */
 export async function enterLine(key: string, signal?: AbortSignal): Promise<() => void> {

@@ -2,6 +2,7 @@
 import { mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 import { abortable } from "../abort.ts";
+import { KeyTable } from "../churn.ts";
 import { acquireFileLock, type FileLock } from "./file-lock.ts";
 
 interface Mutex {
@@ -16,7 +17,7 @@ export interface MutexUse {
   leave(): void;
 }
 
-const mutexes = new Map<string, Mutex>();
+const mutexes = new KeyTable<Mutex>();
 
 /**
  * Waits until this process holds the lock on `path` (which is made, with its directory). Users of one process share

@@ -2,6 +2,7 @@
 import { realpathSync } from "node:fs";
 import pLimit, { type LimitFunction } from "p-limit";
 import { abortable, type Deferred, deferred, delay } from "../abort.ts";
+import { Underway } from "../churn.ts";
 import { DefinitionReadError } from "../errors.ts";
 import { type Operation, operation } from "../telemetry/index.ts";
 import type { ExamineOptions } from "./examine.ts";
@@ -61,7 +62,7 @@ export class ScanRun {
   readonly #inline: InlineReader;
   readonly #limit: LimitFunction = pLimit(1);
   readonly #ending = new AbortController();
-  readonly #active = new Set<Promise<void>>();
+  readonly #active = new Underway();
   #reader: Reader;
   #pool: WorkerPool | null = null;
   #poolReady: Promise<void> | null = null;
@@ -154,18 +155,14 @@ export class ScanRun {
     this.#limit.clearQueue();
     this.#ending.abort(new ReaderStoppedError());
     this.#room?.reject(this.#ending.signal.reason);
-    await Promise.allSettled([this.#inline.stop(), this.#pool?.stop(), ...this.#active]);
+    await Promise.allSettled([this.#inline.stop(), this.#pool?.stop(), this.#active.over()]);
   }
 
   // ── tasks ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
   #add(job: Job): void {
     this.#pending++;
-    this.#limit(() => {
-      const work = this.#do(job);
-      this.#active.add(work);
-      return work.finally(() => this.#active.delete(work));
-    }).then(
+    this.#limit(() => this.#active.track(this.#do(job))).then(
       () => {
         if (--this.#pending === 0) void this.#finish();
       },

@@ -3,6 +3,7 @@ import { link, mkdir, readdir, readFile, rename, rm, rmdir, stat, unlink } from 
 import { dirname, join, resolve } from "node:path";
 import pLimit from "p-limit";
 import type { AbortOptions } from "../abort.ts";
+import { Underway } from "../churn.ts";
 import {
   ClosedError,
   InvalidArgumentError,
@@ -42,7 +43,7 @@ class FileControlPlane implements ControlPlaneStore {
   readonly #dir: string;
   readonly #drafts: string;
   readonly #limit = pLimit(CONCURRENCY);
-  readonly #running = new Set<Promise<unknown>>();
+  readonly #running = new Underway();
   #closed = false;
 
   constructor(dir: string) {
@@ -106,7 +107,7 @@ class FileControlPlane implements ControlPlaneStore {
 
   async close(): Promise<void> {
     this.#closed = true;
-    await Promise.allSettled(this.#running);
+    await this.#running.over();
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -194,8 +195,7 @@ class FileControlPlane implements ControlPlaneStore {
       begun = true;
       return typed(path, work);
     });
-    const tracked = done.catch(() => {}).finally(() => this.#running.delete(tracked));
-    this.#running.add(tracked);
+    this.#running.track(done);
     if (signal === undefined) return done;
     try {
       return await new Promise<R>((settle, reject) => {

@@ -3,9 +3,10 @@
  * Not for safety (compare-and-set gives that), but so that calls of one process do not make each other start over.
  */
 import { abortable } from "../abort.ts";
+import { KeyTable } from "../churn.ts";
 
 export class Serial {
-  readonly #last = new Map<string, Promise<unknown>>();
+  readonly #last = new KeyTable<Promise<unknown>>();
 
   /** Aborted before its turn: rejects with `signal.reason`, and `fn` never runs. */
   run<T>(id: string, signal: AbortSignal | undefined, fn: () => Promise<T>): Promise<T> {

@@ -1,5 +1,6 @@
 /** The state index as its users see it: each call checked at the door and handed to the part that does it. */
 import type { AbortOptions } from "../abort.ts";
+import { Underway } from "../churn.ts";
 import type { MirrorDelivery } from "./delivery.ts";
 import { importRecords } from "./import.ts";
 import { completeIndex } from "./keying.ts";
@@ -49,7 +50,7 @@ export class OpenStateIndex<D, S extends string> implements StateIndex<D, S> {
   readonly #serial = new Serial();
   readonly #stop = new AbortController();
   /** Calls under way: closing waits for them. */
-  readonly #calls = new Set<Promise<unknown>>();
+  readonly #calls = new Underway();
   readonly #stopObserving: () => void;
   #closing: Promise<void> | null = null;
 
@@ -188,7 +189,7 @@ export class OpenStateIndex<D, S extends string> implements StateIndex<D, S> {
     this.#stop.abort();
     this.#stopObserving();
     this.#kit.close();
-    await Promise.allSettled(this.#calls);
+    await this.#calls.over();
     await this.#services.retention?.close();
     await this.#services.delivery?.close();
     await this.#kit.store.close();
@@ -222,17 +223,10 @@ export class OpenStateIndex<D, S extends string> implements StateIndex<D, S> {
   }
 
   #call<T>(run: () => Promise<T>): Promise<T> {
-    let call: Promise<T>;
     try {
-      call = run();
+      return this.#calls.track(run());
     } catch (error) {
       return Promise.reject(error);
     }
-    const done = (): void => {
-      this.#calls.delete(call);
-    };
-    this.#calls.add(call);
-    call.then(done, done);
-    return call;
   }
 }

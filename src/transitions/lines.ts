@@ -2,6 +2,7 @@
  * First come, first served, per key. Whoever wants several keys stands in all their lines at once, entered in one step, so
  * there is one order of arrival that all lines share: nobody is overtaken in any of them, and no circle of waiting can form.
  */
+import { KeyTable } from "../churn.ts";
 
 /** One who stands in the lines of its keys, and holds them all as soon as it is first in each. */
 export class Ticket {
@@ -32,7 +33,7 @@ interface Line {
 
 export class Lines<T extends Ticket> {
   /** A line exists only while somebody stands in it. */
-  readonly #lines = new Map<string, Line>();
+  readonly #lines = new KeyTable<Line>();
 
   /** How many keys have a line. */
   get size(): number {

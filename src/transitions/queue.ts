@@ -1,5 +1,6 @@
 /** The keyed queue: who may run when. The lines themselves are in `lines.ts`. */
 import { type AbortOptions, abortable, type Deferred, deferred } from "../abort.ts";
+import { Roll } from "../churn.ts";
 import { ClosedError, InvalidArgumentError, NestedTransitionError, QueueFullError } from "../errors.ts";
 import { Lines } from "./lines.ts";
 import type { TransitionQueue, TransitionQueueOptions, TransitionStats } from "./model.ts";
@@ -20,10 +21,10 @@ class KeyedQueue implements TransitionQueue {
   readonly #maxPendingPerKey: number;
   readonly #lines = new Lines<Transition>();
   /** All that wait, and all that run, oldest first. */
-  readonly #waiting = new Set<Transition>();
-  readonly #running = new Set<Transition>();
+  readonly #waiting = new Roll<Transition>();
+  readonly #running = new Roll<Transition>();
   /** Those of the waiting that hold their keys and lack a slot only, in the order in which they came to that. */
-  readonly #lackSlot = new Set<Transition>();
+  readonly #lackSlot = new Roll<Transition>();
   readonly #slow: SlowWatch | null;
   /** Aborts when `close` is cut short. */
   readonly #cutShort = new AbortController();
@@ -57,8 +58,8 @@ class KeyedQueue implements TransitionQueue {
 
   stats(): TransitionStats {
     const now = performance.now();
-    const [waiter] = this.#waiting;
-    const [runner] = this.#running;
+    const { first: waiter } = this.#waiting;
+    const { first: runner } = this.#running;
     return {
       waiting: this.#waiting.size,
       running: this.#running.size,
@@ -116,7 +117,8 @@ class KeyedQueue implements TransitionQueue {
       await this.idle(options);
     } catch (reason) {
       this.#cutShort.abort(reason);
-      for (const transition of this.#waiting) this.#abandon(transition, new ClosedError(QUEUE));
+      for (let next = this.#waiting.first; next !== undefined; next = this.#waiting.first)
+        this.#abandon(next, new ClosedError(QUEUE));
       throw reason;
     } finally {
       this.#slow?.stop();
@@ -161,8 +163,8 @@ class KeyedQueue implements TransitionQueue {
     const turn = deferred<void>();
     transition.turn = turn;
     transition.enteredAt = performance.now();
-    this.#waiting.add(transition);
-    if (transition.ahead === 0) this.#lackSlot.add(transition);
+    transition.seat = this.#waiting.add(transition);
+    if (transition.ahead === 0) this.#lackASlot(transition);
     if (signal === undefined) return turn.promise;
     const onAbort = (): void => this.#abandon(transition, signal.reason);
     signal.addEventListener("abort", onAbort, { once: true });
@@ -176,30 +178,36 @@ class KeyedQueue implements TransitionQueue {
   #start(transition: Transition): void {
     transition.running = true;
     transition.startedAt = performance.now();
-    this.#running.add(transition);
+    const waited = transition.seat;
+    transition.seat = this.#running.add(transition);
     this.#slow?.started();
-    if (this.#waiting.delete(transition)) transition.turn?.resolve();
+    if (waited === null) return;
+    this.#waiting.remove(waited);
+    transition.turn?.resolve();
   }
 
   /** Leaves the lines without having run; of no effect once its turn has come. */
   #abandon(transition: Transition, reason: unknown): void {
-    if (!this.#waiting.delete(transition)) return;
-    this.#lackSlot.delete(transition);
+    const { seat, slotSeat } = transition;
+    if (transition.running || seat === null || !this.#waiting.remove(seat)) return;
+    transition.seat = null;
+    if (slotSeat !== null) this.#lackSlot.remove(slotSeat);
     transition.turn?.reject(reason);
     this.#leave(transition);
   }
 
   #release(transition: Transition): void {
     transition.running = false;
-    this.#running.delete(transition);
+    if (transition.seat !== null) this.#running.remove(transition.seat);
+    transition.seat = null;
     this.#leave(transition);
   }
 
   #leave(transition: Transition): void {
-    this.#lines.leave(transition, this.#advanced);
-    for (const next of this.#lackSlot) {
-      if (this.#running.size >= this.#concurrency) break;
-      this.#lackSlot.delete(next);
+    this.#lines.leave(transition, this.#lackASlot);
+    while (this.#lackSlot.size > 0 && this.#running.size < this.#concurrency) {
+      const next = this.#lackSlot.shift() as Transition;
+      next.slotSeat = null;
       this.#start(next);
     }
     if (this.#becameIdle !== null && this.size === 0) {
@@ -208,8 +216,8 @@ class KeyedQueue implements TransitionQueue {
     }
   }
 
-  readonly #advanced = (transition: Transition): void => {
-    this.#lackSlot.add(transition);
+  readonly #lackASlot = (transition: Transition): void => {
+    transition.slotSeat = this.#lackSlot.add(transition);
   };
 }
 

@@ -1,4 +1,5 @@
 import type { Deferred } from "../abort.ts";
+import type { Seat } from "../churn.ts";
 import { Ticket } from "./lines.ts";
 import type { Enclosing } from "./nesting.ts";
 
@@ -12,6 +13,10 @@ export class Transition extends Ticket implements Enclosing {
   reportedSlow = false;
   /** Ends its waiting; null when it has not had to wait. */
   turn: Deferred<void> | null = null;
+  /** Among those of its queue that wait, or that run; null before and after. */
+  seat: Seat<Transition> | null = null;
+  /** Among those that lack a slot only. */
+  slotSeat: Seat<Transition> | null = null;
 
   constructor(keys: readonly string[], queue: object, outer: Enclosing | undefined) {
     super(keys);

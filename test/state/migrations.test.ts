@@ -6,6 +6,7 @@ import { expect, test } from "vitest";
 import { openLeaseIndex } from "../../src/state/open.ts";
 import { storeSum } from "../../src/state/sqlite/checks.ts";
 import { APPLICATION_ID, MIGRATIONS } from "../../src/state/sqlite/schema.ts";
+import { collect } from "../support/collect.ts";
 import { tempDir } from "../support/spawn.ts";
 
 const EARLIER = Array.from({ length: MIGRATIONS.length - 1 }, (_, n) => n + 1);
@@ -19,10 +20,10 @@ test.each(EARLIER)("a store of version %i", async (version) => {
     if (n % 2 === 1) await leases.transition(`lease-${n}`, "completed");
   }
   const listings = async (index: typeof leases) => [
-    await Array.fromAsync(index.byState("active")),
-    await Array.fromAsync(index.byState("completed", { reverse: true })),
-    await Array.fromAsync(index.by("worker", "w1")),
-    await Array.fromAsync(index.by("dispatch", "d7")),
+    await collect(index.byState("active")),
+    await collect(index.byState("completed", { reverse: true })),
+    await collect(index.by("worker", "w1")),
+    await collect(index.by("dispatch", "d7")),
     await index.count("active"),
   ];
   const before = await listings(leases);
@@ -44,7 +45,9 @@ function moveTo(version: number, path: string, epoch: number): void {
   earlier.exec("PRAGMA journal_mode = WAL");
   for (const migration of MIGRATIONS.slice(0, version)) earlier.exec(migration);
   earlier.exec(`ATTACH '${path}' AS now`);
-  const tables = earlier.prepare("SELECT name FROM main.sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'");
+  const tables = earlier.prepare(
+    "SELECT name FROM main.sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'",
+  );
   for (const { name } of tables.all()) {
     const columns = earlier.prepare("SELECT group_concat(name) AS list FROM pragma_table_info(?)").get(String(name));
     const list = String(columns?.["list"]);

@@ -85,8 +85,9 @@ export class WriterClient {
   readonly #slots: Slots;
   readonly #free: number[];
   readonly #host: WriterHost;
-  /** With the writer, by slot. */
-  readonly #sent = new Map<number, Pending>();
+  /** With the writer, by slot; and how many. */
+  readonly #sent: (Pending | null)[];
+  #underWay = 0;
   #waiting: Pending[] = [];
   /** There is a turn at whose end something may be sent; and replies that are yet to be settled. */
   #sending = false;
@@ -102,6 +103,7 @@ export class WriterClient {
     this.#path = path;
     this.#slots = new Slots(memory);
     this.#free = Array.from({ length: this.#slots.size }, (_, slot) => slot);
+    this.#sent = this.#free.map(() => null);
     this.#host = host;
     host.keepAlive(false);
   }
@@ -119,7 +121,7 @@ export class WriterClient {
     return new Promise<T>((resolve, reject) => {
       const pending = new Pending(body, options, resolve as (value: unknown) => void, reject);
       if (options.signal !== undefined) pending.listen(() => this.#giveUp(pending, options.signal?.reason));
-      if (this.#waiting.length + this.#sent.size === 0) this.#host.keepAlive(true);
+      if (this.#waiting.length + this.#underWay === 0) this.#host.keepAlive(true);
       this.#waiting.push(pending);
       this.#watchDeadline(options.until);
       this.#sendSoon();
@@ -143,12 +145,13 @@ export class WriterClient {
     this.#failure = new StateStoreUnavailableError(this.#path, "its writer ended. Close the index and open it again", {
       cause,
     });
-    for (const pending of [...this.#waiting, ...this.#sent.values()]) {
+    for (const pending of this.#unsettled()) {
       const taken = pending.slot >= 0 && !this.#slots.giveUp(pending.slot);
       pending.fail(taken ? this.#unknown(pending, cause) : this.#failure);
     }
     this.#waiting = [];
-    this.#sent.clear();
+    this.#sent.fill(null);
+    this.#underWay = 0;
     this.#closing?.resolve();
     this.#rest();
   }
@@ -173,7 +176,7 @@ export class WriterClient {
         this.#send();
         if (!this.#settling) this.#slots.turnIsOver();
       });
-    } else if (this.#free.length > 0 && this.#waiting.length >= (this.#sent.size === 0 ? FIRST_CHUNK : CHUNK)) {
+    } else if (this.#free.length > 0 && this.#waiting.length >= (this.#underWay === 0 ? FIRST_CHUNK : CHUNK)) {
       this.#send();
       this.#slots.turnGoesOn();
     }
@@ -188,7 +191,8 @@ export class WriterClient {
       const pending = this.#waiting[at] as Pending;
       pending.slot = slot;
       this.#slots.reset(slot);
-      this.#sent.set(slot, pending);
+      this.#sent[slot] = pending;
+      this.#underWay++;
       requests.push({ slot, body: pending.body });
     }
     this.#waiting = this.#waiting.slice(at);
@@ -206,9 +210,10 @@ export class WriterClient {
   }
 
   #settle({ slot, result }: Reply, commit: CommitTimes | null): void {
-    const pending = this.#sent.get(slot);
-    if (pending === undefined) return;
-    this.#sent.delete(slot);
+    const pending = this.#sent[slot] ?? null;
+    if (pending === null) return;
+    this.#sent[slot] = null;
+    this.#underWay--;
     this.#free.push(slot);
     if (commit !== null) pending.options.onCommit?.(commit, pending.waitedMs());
     if (result.ok) pending.succeed(result.value);
@@ -235,13 +240,17 @@ export class WriterClient {
   #expire(): void {
     this.#deadlineAt = Number.POSITIVE_INFINITY;
     const now = performance.now();
-    for (const pending of [...this.#waiting, ...this.#sent.values()]) {
+    for (const pending of this.#unsettled()) {
       if (pending.settled) continue;
       if (pending.options.until > now) this.#watchDeadline(pending.options.until);
       else if (!this.#giveUp(pending, new StateStoreBusyError(this.#path, pending.waitedMs()))) {
         pending.fail(this.#unknown(pending));
       }
     }
+  }
+
+  #unsettled(): Pending[] {
+    return [...this.#waiting, ...this.#sent.filter((pending) => pending !== null)];
   }
 
   #unknown(pending: Pending, cause?: unknown): WriteDeadlineError {
@@ -252,7 +261,7 @@ export class WriterClient {
 
   /** When nothing is under way: no timer, nothing that keeps the process alive, and the way free for closing. */
   #rest(): void {
-    if (this.#waiting.length > 0 || this.#sent.size > 0) return;
+    if (this.#waiting.length > 0 || this.#underWay > 0) return;
     clearTimeout(this.#deadline);
     this.#deadlineAt = Number.POSITIVE_INFINITY;
     this.#host.keepAlive(this.#closing !== null);
