@@ -71,7 +71,8 @@ export function checkTime(argument: string, value: unknown): number {
  * `unchecked` is the part of it that did not come from JSON a moment ago; default: all.
  */
 export function toJson(data: unknown, unchecked: unknown = data): string {
-  assertJson(unchecked, "data", 0);
+  const flaw = flawOf(unchecked, 0);
+  if (flaw !== null) throw new InvalidArgumentError(`data${flaw.path}`, flaw.found, flaw.expected);
   const json = JSON.stringify(data);
   if (json.length > MAX_DATA_LENGTH) {
     throw new InvalidArgumentError("data", `${json.length} characters of JSON`, `at most ${MAX_DATA_LENGTH}`);
@@ -79,31 +80,45 @@ export function toJson(data: unknown, unchecked: unknown = data): string {
   return json;
 }
 
-function assertJson(value: unknown, path: string, depth: number): void {
+/** Where JSON would not carry it, as an accessor within the whole. */
+interface Flaw {
+  readonly path: string;
+  readonly found: string;
+  readonly expected: string;
+}
+
+function flawOf(value: unknown, depth: number): Flaw | null {
   switch (typeof value) {
     case "string":
     case "boolean":
-      return;
+      return null;
     case "number":
-      if (Number.isFinite(value)) return;
+      if (Number.isFinite(value)) return null;
       break;
     case "object":
-      if (depth > MAX_DEPTH) throw new InvalidArgumentError(path, "more", `at most ${MAX_DEPTH} levels of nesting`);
-      if (value === null) return;
-      if (Array.isArray(value)) {
-        for (let at = 0; at < value.length; at++) assertJson(value[at], `${path}[${at}]`, depth + 1);
-        return;
-      }
-      if (isPlain(value)) {
-        for (const key of Object.keys(value)) assertJson(value[key], `${path}.${key}`, depth + 1);
-        return;
-      }
+      if (depth > MAX_DEPTH) return { path: "", found: "more", expected: `at most ${MAX_DEPTH} levels of nesting` };
+      if (value === null) return null;
+      if (Array.isArray(value)) return flawOfItems(value, depth);
+      if (isPlain(value)) return flawOfFields(value, depth);
   }
-  throw new InvalidArgumentError(
-    path,
-    nameOf(value),
-    "what JSON carries: null, booleans, finite numbers, strings, arrays, plain objects",
-  );
+  const expected = "what JSON carries: null, booleans, finite numbers, strings, arrays, plain objects";
+  return { path: "", found: nameOf(value), expected };
+}
+
+function flawOfItems(items: readonly unknown[], depth: number): Flaw | null {
+  for (let at = 0; at < items.length; at++) {
+    const flaw = flawOf(items[at], depth + 1);
+    if (flaw !== null) return { ...flaw, path: `[${at}]${flaw.path}` };
+  }
+  return null;
+}
+
+function flawOfFields(object: Record<string, unknown>, depth: number): Flaw | null {
+  for (const key of Object.keys(object)) {
+    const flaw = flawOf(object[key], depth + 1);
+    if (flaw !== null) return { ...flaw, path: `.${key}${flaw.path}` };
+  }
+  return null;
 }
 
 function isPlain(value: object): value is Record<string, unknown> {

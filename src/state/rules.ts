@@ -99,15 +99,16 @@ export class Rules<D, S extends string> {
     const state = this.checkState(input.state);
     this.#checkRevision(current, revision);
     if (state !== current.state) this.#checkMove(current, state);
-    return { ...this.#entered(current, state, moment), data: input.data, json: toJson(input.data) };
+    return entered(current, state, moment, { data: input.data, json: toJson(input.data) });
   }
 
   updated(current: StoredRow | null, id: string, patch: Patch<D>, o: UpdateOptions<S>): Next {
     const row = this.#present(current, id);
     this.#checkFrom(row, o.state);
     this.#checkRevision(row, o.revision);
-    const { state, since, createdAt, epoch, origin } = row;
-    return { id, state, since, createdAt, epoch, origin, revision: row.revision + 1, ...patched(row, patch) };
+    const { state, since, createdAt, revision, epoch, origin } = row;
+    const { data, json } = patched(row, patch);
+    return { id, state, since, createdAt, revision: revision + 1, epoch, origin, data, json };
   }
 
   transitioned(current: StoredRow | null, id: string, to: S, o: TransitionOptions<D, S>, moment: Moment): Next {
@@ -116,7 +117,7 @@ export class Rules<D, S extends string> {
     this.#checkFrom(row, o.from);
     this.#checkRevision(row, o.revision);
     this.#checkMove(row, to);
-    return { ...this.#entered(row, to, moment), ...patched(row, o.patch) };
+    return entered(row, to, moment, patched(row, o.patch));
   }
 
   /** An item of an import in the form of a record. @throws InvalidArgumentError, KeyTooLongError, LifecycleMismatchError */
@@ -155,12 +156,6 @@ export class Rules<D, S extends string> {
   #rank(state: string): number {
     if (state === DANGLING) return 1;
     return isTerminal(this.lifecycle, state) ? 2 : 0;
-  }
-
-  #entered(row: StoredRow, state: S, { now, epoch }: Moment): Omit<Next, "data" | "json"> {
-    const { id, createdAt, origin } = row;
-    const since = state === row.state ? row.since : now;
-    return { id, state, since, createdAt, origin, epoch, revision: row.revision + 1 };
   }
 
   #present(row: StoredRow | null, id: string): StoredRow {
@@ -205,7 +200,16 @@ export class Rules<D, S extends string> {
   }
 }
 
-function patched<D>(row: StoredRow, patch: Patch<D> | undefined): Pick<Next, "data" | "json"> {
+type Content = Pick<Next, "data" | "json">;
+
+/** The record in `state`; one that is in it already keeps its `since`. */
+function entered(row: StoredRow, state: string, { now, epoch }: Moment, { data, json }: Content): Next {
+  const { id, createdAt, revision, origin } = row;
+  const since = state === row.state ? row.since : now;
+  return { id, state, since, createdAt, revision: revision + 1, epoch, origin, data, json };
+}
+
+function patched<D>(row: StoredRow, patch: Patch<D> | undefined): Content {
   const data = JSON.parse(row.data) as unknown;
   if (patch === undefined) return { data, json: row.data };
   if (typeof patch === "function") {

@@ -1,7 +1,7 @@
 /** Secondary indexes: named functions from a record to the keys it is found by, and nothing about how entries are kept. */
 import { InvalidArgumentError } from "../errors.ts";
 import { checkKey, checkName, MAX_KEYS } from "./limits.ts";
-import type { IndexFunction } from "./model.ts";
+import type { IndexFunction, StateRecord } from "./model.ts";
 import { checksum, type RowDraft, type StoredRow } from "./row.ts";
 import type { Next } from "./rules.ts";
 
@@ -25,6 +25,9 @@ export function checkFunctions<D, S extends string>(functions: IndexFunctions<D,
   }
 }
 
+/** A row but for what is made of its data. */
+type RowPlace = Omit<RowDraft, "keys" | "data" | "sum">;
+
 export class Keyer<D, S extends string> {
   readonly #functions: IndexFunctions<D, S>;
 
@@ -39,39 +42,41 @@ export class Keyer<D, S extends string> {
   }
 
   /** The whole row to be stored, with its keys (as far as this process can tell them) and its checksum. */
-  draft({ data, json, ...rest }: Next, registration: Registration): RowDraft {
-    return this.#complete({ ...rest, data: json, keys: null }, data, registration);
+  draft(next: Next, registration: Registration): RowDraft {
+    return this.#complete(next, next.data, next.json, registration);
   }
 
   /** The same row with its keys computed anew. */
-  rekeyed({ rec: _, sum: __, ...rest }: StoredRow, registration: Registration): RowDraft {
-    return this.#complete(rest, JSON.parse(rest.data), registration);
+  rekeyed(row: StoredRow, registration: Registration): RowDraft {
+    return this.#complete(row, JSON.parse(row.data), row.data, registration);
   }
 
-  #complete(row: Omit<RowDraft, "sum">, data: unknown, registration: Registration): RowDraft {
-    const keyed = { ...row, keys: this.#keys(row, data as D, registration) };
-    return { ...keyed, sum: checksum(registration.index, keyed) };
+  /** Each object is made once, with all its fields: this runs for every change, and its garbage holds up the event loop. */
+  #complete(place: RowPlace, data: unknown, json: string, registration: Registration): RowDraft {
+    const { id, state, since, createdAt, revision, epoch, origin } = place;
+    const keys = this.#keys(place, data as D, registration);
+    const row = { id, state, since, createdAt, revision, epoch, origin, keys, data: json, sum: 0 };
+    row.sum = checksum(registration.index, row);
+    return row;
   }
 
-  #keys(row: Omit<RowDraft, "sum">, data: D, registration: Registration): string | null {
+  #keys({ id, state, since, createdAt, revision, epoch, origin }: RowPlace, data: D, registration: Registration) {
     if (!this.knowsAll(registration)) return null;
     if (registration.secondary.size === 0) return "[]";
-    const { id, state, since, createdAt, revision, epoch, origin } = row;
-    // Functions see the record without its place: a new one has none yet.
-    const rest = { since, createdAt, revision, epoch, data, cursor: "", ...(origin === null ? {} : { origin }) };
-    const record = { id, state: state as S, ...rest };
+    // Functions see the record without its cursor: a new one has none yet.
+    const record: StateRecord<D, S> = { id, state: state as S, since, createdAt, revision, epoch, data, cursor: "" };
+    if (origin !== null) record.origin = origin;
     const all: (string | number)[] = [];
     for (const [name, number] of registration.secondary) {
       const keys = this.#functions[name]?.(record);
-      if (keys === undefined) continue;
-      for (const key of distinct(keys, name)) all.push(number, checkKey(key));
+      if (typeof keys === "string") all.push(number, checkKey(keys));
+      else if (keys !== undefined) for (const key of distinct(keys, name)) all.push(number, checkKey(key));
     }
     return JSON.stringify(all);
   }
 }
 
-function distinct(keys: string | string[], name: string): Iterable<string> {
-  if (typeof keys === "string") return [keys];
+function distinct(keys: string[], name: string): Iterable<string> {
   if (!Array.isArray(keys))
     throw new InvalidArgumentError(`indexes.${name}`, keys, "a string, an array of strings or undefined");
   const set = new Set(keys);

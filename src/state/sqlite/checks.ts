@@ -26,5 +26,6 @@ export function assertSum(what: string, expected: number, found: unknown): void 
 }
 
 export function assertRecord(index: number, row: StoredRow): void {
-  assertSum(`record ${JSON.stringify(row.id)} (rec ${row.rec})`, checksum(index, row), row.sum);
+  if (checksum(index, row) === row.sum) return;
+  throw new DamageError(`record ${JSON.stringify(row.id)} (rec ${row.rec}) does not fit its checksum`);
 }

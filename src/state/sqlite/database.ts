@@ -54,12 +54,12 @@ export class Statements {
   /** The columns of the first row, in the order of the statement. */
   columns(sql: string, ...values: Column[]): Column[] | undefined {
     const row = this.#arrays(sql).get(...values) as Column[] | Row | undefined;
-    return row === undefined ? undefined : toColumns(row);
+    return row === undefined || Array.isArray(row) ? row : Object.values(row);
   }
 
   allColumns(sql: string, ...values: Column[]): Column[][] {
-    const rows = this.#arrays(sql).all(...values) as unknown as (Column[] | Row)[];
-    return rows.map(toColumns);
+    const rows = this.#arrays(sql).all(...values) as unknown as Column[][] | Row[];
+    return isArrays(rows) ? rows : rows.map((row) => Object.values(row));
   }
 
   all(sql: string, ...values: Column[]): Row[] {
@@ -83,6 +83,6 @@ export class Statements {
   }
 }
 
-function toColumns(row: Column[] | Row): Column[] {
-  return Array.isArray(row) ? row : Object.values(row);
+function isArrays(rows: Column[][] | Row[]): rows is Column[][] {
+  return Array.isArray(rows[0]);
 }

@@ -1,5 +1,5 @@
 /** What the calling thread asks of the writer, and what it gets back. All of it survives a structured clone. */
-import type { CommitTimes } from "../record-store.ts";
+import type { CommitTimes, Tombstone } from "../record-store.ts";
 import type { RowDraft, StoredRow } from "../row.ts";
 import type { Failure } from "./failure.ts";
 
@@ -11,9 +11,9 @@ export interface Change {
   readonly base: Base | null;
   readonly next: RowDraft;
   /** Only the keys are filled in: nobody is told. */
-  readonly quiet?: true;
-  /** An import's: the checksum of the tombstone that was seen, null for none; refused when it is another by now. */
-  readonly tombstone?: number | null;
+  readonly quiet?: boolean | undefined;
+  /** An import's: the tombstone that was seen, null for none; refused when it is another by now. */
+  readonly tombstone?: Pick<Tombstone, "sum"> | null | undefined;
 }
 
 export interface WriteBody {
@@ -25,7 +25,7 @@ export interface WriteBody {
   readonly epoch: number | null;
   readonly changes: readonly Change[];
   /** Stored with the changes when all of them were applied; null leaves the watermark that is there. */
-  readonly mark?: { readonly name: string; readonly watermark: string | null };
+  readonly mark?: { readonly name: string; readonly watermark: string | null } | undefined;
 }
 
 export interface RegisterBody {

@@ -69,8 +69,8 @@ export class Reader {
 
   #walk({ index, secondary, isListing, key, from, to, reverse, limit }: IndexedPageQuery, state: string): StoredRow[] {
     const found = this.#entries([index, secondary, state, key], from, to, reverse, limit);
-    const rows = found.map(([fits, ...columns]) => {
-      if (fits !== 1) throw new DamageError(`an entry under "${key}" in "${state}" is not that of its record`);
+    const rows = found.map((columns) => {
+      if (columns[FITS] !== 1) throw new DamageError(`an entry under "${key}" in "${state}" is not that of its record`);
       const row = checked(index, columns);
       if (!isListing && !hasKey(row, secondary, key))
         throw new DamageError(`record "${row.id}" has not the key "${key}"`);
@@ -297,6 +297,9 @@ function checked(index: number, columns: Column[]): StoredRow {
   assertRecord(index, row);
   return row;
 }
+
+/** Behind a record's columns, in a walk: whether the entry is that of the record. */
+const FITS = 11;
 
 /** From the columns in the order of the statements. */
 export function storedRow(columns: Column[]): StoredRow {

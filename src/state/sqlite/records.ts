@@ -16,7 +16,7 @@ import type { StoredRow } from "../row.ts";
 import type { Registration } from "../secondary.ts";
 import { toError } from "./failure.ts";
 import { type Answer, inspectStore } from "./inspect.ts";
-import type { Base, Description, RegisterBody, WriteResult } from "./protocol.ts";
+import type { Description, RegisterBody, WriteResult } from "./protocol.ts";
 import { RecentRows } from "./recent.ts";
 import type { StoreLease } from "./shared.ts";
 import type { SqliteStore } from "./store.ts";
@@ -78,15 +78,13 @@ export class SqliteRecords implements RecordStore {
     return this.#store.read(scope, (reader) => reader.counts(this.#description.index));
   }
 
-  async write(changes: readonly RowChange[], options: WriteOptions, scope: Scope): Promise<(StoredRow | null)[]> {
+  async write(
+    changes: readonly RowChange[],
+    { epoch: madeIn, mark }: WriteOptions,
+    scope: Scope,
+  ): Promise<(StoredRow | null)[]> {
     const { index, generation } = this.#description;
-    const packed = changes.map(({ base, next, quiet, tombstone }) => ({
-      base: base === null ? null : baseOf(base),
-      next,
-      ...(quiet === undefined ? {} : { quiet }),
-      ...(tombstone === undefined ? {} : { tombstone: tombstone?.sum ?? null }),
-    }));
-    const body = { kind: "write", index, generation, changes: packed, ...options } as const;
+    const body = { kind: "write", index, generation, epoch: madeIn, changes, mark } as const;
     const { outcomes, epoch, redescribed } = await this.#store.submit<WriteResult>(body, scope);
     this.#store.epoch = epoch;
     if (redescribed !== undefined) this.#redescribe(redescribed);
@@ -187,8 +185,4 @@ export class SqliteRecords implements RecordStore {
 
 function registrationOf({ index, secondary }: Description): Registration {
   return { index, secondary: new Map(secondary.map(({ name, number }) => [name, number])) };
-}
-
-function baseOf({ rec, revision, sum, state, since, keys }: StoredRow): Base {
-  return { rec, revision, sum, state, since, keys };
 }

@@ -68,7 +68,7 @@ const DOWN = "ORDER BY ix DESC, state DESC, key DESC, since DESC, rec DESC";
 const walk = (
   range: string,
   order: string,
-) => `SELECT r.idx = ? AND e.state = r.state AND e.since = r.since AS fits, ${RECORD}
+) => `SELECT ${RECORD}, r.idx = ? AND e.state = r.state AND e.since = r.since AS fits
   FROM entry AS e LEFT JOIN record AS r ON r.rec = e.rec
   WHERE e.ix = ? AND e.state = ? AND e.key = ? AND ${range} ${order} LIMIT ?`;
 const ONE_TIME = "e.since = ? AND e.rec > ? AND e.rec < ?";

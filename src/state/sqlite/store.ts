@@ -31,6 +31,7 @@ export class SqliteStore {
     this.#writer = writer;
     this.#reader = reader;
     this.epoch = epoch;
+    writer.onCommit = () => this.#notify();
   }
 
   static async open(dir: string, flushed: boolean, options: OpenOptions): Promise<SqliteStore> {
@@ -51,10 +52,8 @@ export class SqliteStore {
   }
 
   /** What the writer answers, once it is committed. */
-  async submit<T>(body: Body, options: SubmitOptions): Promise<T> {
-    const answer = await this.#writer.submit<T>(body, options);
-    this.#notify();
-    return answer;
+  submit<T>(body: Body, options: SubmitOptions): Promise<T> {
+    return this.#writer.submit<T>(body, options);
   }
 
   /** What `read` gives; it sees all that is committed, and runs again when another process had the file locked. */

@@ -76,7 +76,7 @@ export class Transaction {
 
   #change(description: Description, { base, next, quiet, tombstone }: Change): number | "conflict" {
     const { index } = description;
-    if (tombstone !== undefined && this.#tombstone(index, next.id) !== tombstone) return "conflict";
+    if (tombstone !== undefined && this.#tombstone(index, next.id) !== (tombstone?.sum ?? null)) return "conflict";
     const rec = base === null ? this.#insert(index, next) : this.#update(index, base, next);
     if (rec === null) return "conflict";
     this.#list(description, base, { ...next, rec });

@@ -69,21 +69,17 @@ function packRequest(request: Request): PackedRequest {
 function unpackRequest(packed: PackedRequest): Request {
   if (packed.length === 2) return packed[1];
   const [slot, index, generation, epoch, changes, mark] = packed;
-  const body = { kind: "write", index, generation, epoch, changes: changes.map(unpackChange) } as const;
-  return { slot, body: mark === undefined ? body : { ...body, mark } };
+  return { slot, body: { kind: "write", index, generation, epoch, changes: changes.map(unpackChange), mark } };
 }
 
 function packChange({ base, next, quiet, tombstone }: Change): PackedChange {
-  return [base === null ? null : packBase(base), packRow(next), quiet === true, tombstone];
+  const seen = tombstone === undefined ? undefined : (tombstone?.sum ?? null);
+  return [base === null ? null : packBase(base), packRow(next), quiet === true, seen];
 }
 
 function unpackChange([base, next, quiet, tombstone]: PackedChange): Change {
-  return {
-    base: base === null ? null : unpackBase(base),
-    next: unpackRow(next),
-    ...(quiet ? { quiet } : {}),
-    ...(tombstone === undefined ? {} : { tombstone }),
-  };
+  const seen = typeof tombstone === "number" ? { sum: tombstone } : tombstone;
+  return { base: base === null ? null : unpackBase(base), next: unpackRow(next), quiet, tombstone: seen };
 }
 
 function packBase({ rec, revision, sum, state, since, keys }: Base): PackedBase {

@@ -5,6 +5,7 @@
 
 import { setImmediate } from "node:timers";
 import { type Deferred, deferred } from "../../abort.ts";
+import { Roll, type Seat } from "../../churn.ts";
 import { ClosedError, StateStoreBusyError, StateStoreUnavailableError, WriteDeadlineError } from "../../errors.ts";
 import type { CommitTimes, Scope } from "../record-store.ts";
 import { toError } from "./failure.ts";
@@ -39,6 +40,8 @@ class Pending {
   readonly #reject: (reason: unknown) => void;
   readonly #submittedAt = performance.now();
   #onAbort: (() => void) | null = null;
+  /** Among those that are yet to be sent. */
+  seat: Seat<Pending> | null = null;
   /** -1 until it is sent. */
   slot = -1;
   settled = false;
@@ -88,7 +91,9 @@ export class WriterClient {
   /** With the writer, by slot; and how many. */
   readonly #sent: (Pending | null)[];
   #underWay = 0;
-  #waiting: Pending[] = [];
+  readonly #waiting = new Roll<Pending>();
+  /** Told of each commit, before those who asked for it are. */
+  onCommit: (() => void) | null = null;
   /** There is a turn at whose end something may be sent; and replies that are yet to be settled. */
   #sending = false;
   #settling = false;
@@ -121,8 +126,8 @@ export class WriterClient {
     return new Promise<T>((resolve, reject) => {
       const pending = new Pending(body, options, resolve as (value: unknown) => void, reject);
       if (options.signal !== undefined) pending.listen(() => this.#giveUp(pending, options.signal?.reason));
-      if (this.#waiting.length + this.#underWay === 0) this.#host.keepAlive(true);
-      this.#waiting.push(pending);
+      if (this.#waiting.size + this.#underWay === 0) this.#host.keepAlive(true);
+      pending.seat = this.#waiting.add(pending);
       this.#watchDeadline(options.until);
       this.#sendSoon();
       // As much work as a chunk of requests: the writer need not wait for the end of the turn.
@@ -136,8 +141,10 @@ export class WriterClient {
   }
 
   receive(message: FromWriter): void {
-    if ("replies" in message) this.#settleInChunks(message.replies, message.commit ?? null, 0);
-    else if ("closed" in message) this.#closing?.resolve();
+    if ("replies" in message) {
+      if (message.commit) this.onCommit?.();
+      this.#settleInChunks(message.replies, message.commit ?? null, 0);
+    } else if ("closed" in message) this.#closing?.resolve();
   }
 
   /** The thread is gone: nobody knows what became of what it had taken. */
@@ -149,7 +156,7 @@ export class WriterClient {
       const taken = pending.slot >= 0 && !this.#slots.giveUp(pending.slot);
       pending.fail(taken ? this.#unknown(pending, cause) : this.#failure);
     }
-    this.#waiting = [];
+    while (this.#waiting.size > 0) this.#waiting.shift();
     this.#sent.fill(null);
     this.#underWay = 0;
     this.#closing?.resolve();
@@ -176,7 +183,7 @@ export class WriterClient {
         this.#send();
         if (!this.#settling) this.#slots.turnIsOver();
       });
-    } else if (this.#free.length > 0 && this.#waiting.length >= (this.#underWay === 0 ? FIRST_CHUNK : CHUNK)) {
+    } else if (this.#free.length > 0 && this.#waiting.size >= (this.#underWay === 0 ? FIRST_CHUNK : CHUNK)) {
       this.#send();
       this.#slots.turnGoesOn();
     }
@@ -184,18 +191,16 @@ export class WriterClient {
 
   #send(): void {
     const requests: Request[] = [];
-    let at = 0;
-    for (; at < this.#waiting.length; at++) {
+    while (this.#waiting.size > 0) {
       const slot = this.#free.pop();
       if (slot === undefined) break;
-      const pending = this.#waiting[at] as Pending;
+      const pending = this.#waiting.shift() as Pending;
       pending.slot = slot;
       this.#slots.reset(slot);
       this.#sent[slot] = pending;
       this.#underWay++;
       requests.push({ slot, body: pending.body });
     }
-    this.#waiting = this.#waiting.slice(at);
     if (requests.length > 0) this.#host.post({ requests });
   }
 
@@ -222,7 +227,7 @@ export class WriterClient {
 
   /** Rejects with `reason` unless the writer has taken it. */
   #giveUp(pending: Pending, reason: unknown): boolean {
-    if (pending.slot < 0) this.#waiting = this.#waiting.filter((each) => each !== pending);
+    if (pending.slot < 0 && pending.seat !== null) this.#waiting.remove(pending.seat);
     else if (!this.#slots.giveUp(pending.slot)) return false;
     pending.fail(reason);
     this.#rest();
@@ -261,7 +266,7 @@ export class WriterClient {
 
   /** When nothing is under way: no timer, nothing that keeps the process alive, and the way free for closing. */
   #rest(): void {
-    if (this.#waiting.length > 0 || this.#underWay > 0) return;
+    if (this.#waiting.size > 0 || this.#underWay > 0) return;
     clearTimeout(this.#deadline);
     this.#deadlineAt = Number.POSITIVE_INFINITY;
     this.#host.keepAlive(this.#closing !== null);
