@@ -19,6 +19,9 @@ export interface IndexedPageQuery extends PageQuery {
   readonly isListing: boolean;
 }
 
+/** Of finding a record that comes and goes meanwhile. */
+const TRIES = 10;
+
 export class Reader {
   readonly #database: DatabaseSync;
   readonly #statements: Statements;
@@ -45,7 +48,11 @@ export class Reader {
   }
 
   get(index: number, id: string): StoredRow | null {
-    return this.#find(index, id) ?? this.#snapshot(() => this.#find(index, id) ?? this.#assertMiss(index, id));
+    for (let tries = 0; tries < TRIES; tries++) {
+      const row = this.#find(index, id);
+      if (row !== null || this.#isMissing(index, id)) return row;
+    }
+    throw new DamageError(`the index of ids leads to "${id}" one time, and not the next`);
   }
 
   #find(index: number, id: string): StoredRow | null {
@@ -220,21 +227,22 @@ export class Reader {
    * A search that was led astray by a damaged or misplaced key ends beside that key. So a miss is believed only when the
    * neighbours lead to records whose ids are in order with the one that was looked for; two on each side, since a key
    * that stands in the wrong place may be in order with one. And nothing may lie between them, as seen from another place.
+   * False when the record is there after all.
    */
-  #assertMiss(index: number, id: string): null {
-    const before = this.#statements.allColumns(sql.IDS_BEFORE, index, id).map(([each]) => each as string);
-    const behind = this.#statements.allColumns(sql.IDS_BEHIND, index, id).map(([each]) => each as string);
-    const ids = [...before.reverse(), id, ...behind];
+  #isMissing(index: number, id: string): boolean {
+    const around = this.#statements.allColumns(sql.AROUND_ID, index, id);
+    const at = (place: string) => around.filter(([each]) => each === place).map(([, found]) => found as string);
+    if (at("at").length > 0) return false; // It has come meanwhile.
+    const [before, behind] = [at("before"), at("behind")];
+    const ids = [...before.toReversed(), id, ...behind];
     if (ids.some((each, at) => at > 0 && compareBytes(ids[at - 1] as string, each) >= 0)) {
       throw new DamageError(`the index of ids is out of order around ${JSON.stringify(id)}`);
     }
-    const [previous, next] = [before.at(-1), behind[0]];
-    const outermost = (statement: string) => this.#statements.columns(statement, index)?.[0];
-    const beforeNext =
-      next === undefined ? outermost(sql.LAST_ID) : this.#statements.columns(sql.IDS_BEFORE, index, next)?.[0];
-    if (beforeNext !== previous || (previous === undefined && outermost(sql.FIRST_ID) !== next))
+    const [previous, next] = [before[0], behind[0]];
+    const [backFromNext] = at(next === undefined ? "last" : "beforeNext");
+    if (backFromNext !== previous || (previous === undefined && at("first")[0] !== next))
       throw new DamageError(`the index of ids leads past what lies around ${JSON.stringify(id)}`);
-    return null;
+    return true;
   }
 
   /**

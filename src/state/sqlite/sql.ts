@@ -27,16 +27,20 @@ export const DROP_ENTRIES = "DELETE FROM entry WHERE ix = ?";
 // ── records ─────────────────────────────────────────────────────────────────────────────────────────
 
 export const GET = `SELECT ${COLUMNS} FROM record WHERE idx = ? AND id = ?`;
-/** The ids of the two records that the index of ids has next to an id that it has not, on either side. */
-const beside = (side: string, order: string) => `SELECT b.id FROM
-  (SELECT rec FROM record WHERE idx = ? AND id ${side} ? ORDER BY id ${order} LIMIT 2) AS a CROSS JOIN record AS b ON b.rec = a.rec`;
-export const IDS_BEFORE = beside("<", "DESC");
-export const IDS_BEHIND = beside(">", "ASC");
-/** The first and the last id of an index, as found from the ends. */
-const outermost = (order: string) => `SELECT b.id FROM
-  (SELECT rec FROM record WHERE idx = ? ORDER BY id ${order} LIMIT 1) AS a CROSS JOIN record AS b ON b.rec = a.rec`;
-export const FIRST_ID = outermost("ASC");
-export const LAST_ID = outermost("DESC");
+/** Ids as the records have them that the index of ids leads to. */
+const ids = (which: string) =>
+  `SELECT b.id FROM (SELECT rec FROM record WHERE idx = ?1 ${which}) AS a CROSS JOIN record AS b ON b.rec = a.rec`;
+/**
+ * What the index of ids has around an id: the record itself, the two on either side (the nearest first), the one before
+ * the next, the first and the last. One statement, so that it sees one state. Parameters: idx, id.
+ */
+export const AROUND_ID = `
+  SELECT 'at' AS place, id FROM (${ids("AND id = ?2")})
+  UNION ALL SELECT 'before', id FROM (${ids("AND id < ?2 ORDER BY id DESC LIMIT 2")})
+  UNION ALL SELECT 'behind', id FROM (${ids("AND id > ?2 ORDER BY id LIMIT 2")})
+  UNION ALL SELECT 'beforeNext', id FROM (${ids(`AND id < (${ids("AND id > ?2 ORDER BY id LIMIT 1")}) ORDER BY id DESC LIMIT 1`)})
+  UNION ALL SELECT 'first', id FROM (${ids("ORDER BY id LIMIT 1")})
+  UNION ALL SELECT 'last', id FROM (${ids("ORDER BY id DESC LIMIT 1")})`;
 export const INSERT = `INSERT INTO record (idx, ${COLUMNS}) VALUES (?, NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (idx, id) DO NOTHING`;
 /** Compare-and-set: the checksum stands for the whole row, also for one that was pruned and inserted anew. */
 export const UPDATE = `UPDATE record SET state = ?, since = ?, created = ?, revision = ?, epoch = ?, origin = ?, keys = ?, data = ?, sum = ?
