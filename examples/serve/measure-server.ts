@@ -63,7 +63,7 @@ export async function measureServer(options: MeasureOptions): Promise<ServerFigu
     for (let n = 0; n < 3; n++) existing.push(await enrol(server, TOKEN, `existing-${n}`, signal));
 
     // A server has been running for a while, and its code is compiled.
-    for (let n = 0; n < 4; n++)
+    for (let n = 0; n < 20; n++)
       await burst(server, { token: TOKEN, prefix: `warm-${n}`, count: FEW, existing: [], signal });
     const first = await burst(server, { token: TOKEN, prefix: "few", count: FEW, existing, signal });
     const again: Enrolled[] = [];

@@ -30,7 +30,7 @@ export interface ServerOptions extends AbortOptions {
 }
 
 /** New workers that enrol at once; more of them would only wait for the same disk, and keep the others from the event loop. */
-export const NEWCOMERS = 6;
+export const NEWCOMERS = 7;
 
 /** Ready when it resolves; what earlier boots left behind is looked after in the background: see `booted`. */
 export async function startServer(options: ServerOptions): Promise<Server> {

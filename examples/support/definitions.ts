@@ -1,4 +1,6 @@
 /** Generates stored definitions as swamp leaves them behind: one tenth of them called after their id, or otherwise. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { DefinitionCodec } from "../../src/index.ts";
@@ -40,7 +42,14 @@ export async function generateDefinitions(
       options.signal?.throwIfAborted();
     }
   }
+  await flush(dir);
   options.onProgress?.(count);
+}
+
+/** A server's definitions are long on the disk; what still waited to be written would be written with its first flush. */
+async function flush(dir: string): Promise<void> {
+  const sync = spawn("sync", ["-f", dir], { stdio: "ignore" });
+  await once(sync, "close").catch(() => {}); // Where there is no such program, nothing is promised of times either.
 }
 
 export interface WorkerDefinition {
