@@ -2,18 +2,10 @@
 import { resolve } from "node:path";
 import type { AbortOptions } from "../abort.ts";
 import { InvalidArgumentError } from "../errors.ts";
-import { MirrorDelivery } from "./delivery.ts";
-import { fillKeys } from "./keying.ts";
-import { Kit } from "./kit.ts";
-import { canonical, type Lifecycle, type StepLeaseState, stepLeaseLifecycle } from "./lifecycle.ts";
+import { type Lifecycle, type StepLeaseState, stepLeaseLifecycle } from "./lifecycle.ts";
 import { checkInteger, checkName, isKey } from "./limits.ts";
 import type { IndexFunction, Retention, StateIndex, StateMirror } from "./model.ts";
-import { DEFAULT_RETENTION, RetentionKeeper } from "./retention.ts";
-import { Rules } from "./rules.ts";
-import { checkFunctions, type IndexFunctions, Keyer } from "./secondary.ts";
-import { SqliteRecords } from "./sqlite/records.ts";
-import { acquireStore } from "./sqlite/shared.ts";
-import { OpenStateIndex } from "./state-index.ts";
+import { checkFunctions, type IndexFunctions } from "./secondary.ts";
 
 export interface StateIndexOptions<D, S extends string> extends AbortOptions {
   /** What tells the indexes of one directory apart. At most 128 bytes. */
@@ -55,7 +47,7 @@ const WRITE_DEADLINE_MS = 30_000;
  * UnsupportedFileSystemError; StateStoreBusyError; StateStoreUnavailableError; InvalidArgumentError; KeyTooLongError.
  */
 export async function openStateIndex<D, S extends string>(options: StateIndexOptions<D, S>): Promise<StateIndex<D, S>> {
-  const { name, dir, lifecycle, durability, signal, mirror } = options;
+  const { name, dir, lifecycle, durability, signal } = options;
   checkName("name", name);
   if (typeof dir !== "string" || dir === "") throw new InvalidArgumentError("dir", dir, "a directory");
   if (!Array.isArray(lifecycle?.states))
@@ -66,35 +58,11 @@ export async function openStateIndex<D, S extends string>(options: StateIndexOpt
   const deadlineMs = checkInteger("writeDeadlineMs", options.writeDeadlineMs ?? WRITE_DEADLINE_MS, 1);
   const functions: IndexFunctions<D, S> = options.indexes ?? {};
   checkFunctions(functions);
-  const names = Object.keys(functions);
 
   signal?.throwIfAborted();
-  const lease = await acquireStore(resolve(dir), durability !== "committed", { signal, deadlineMs });
-  let retention: RetentionKeeper<D, S> | null = null;
-  try {
-    const store = await SqliteRecords.register(
-      lease,
-      {
-        kind: "register",
-        name,
-        lifecycle: canonical(lifecycle),
-        functions: names.filter((each) => functions[each] !== null),
-        dropped: names.filter((each) => functions[each] === null),
-        mirrored: mirror === undefined ? null : mirror !== false,
-      },
-      { signal, until: performance.now() + deadlineMs },
-    );
-    const kit = new Kit(new Rules<D, S>(name, lifecycle), new Keyer(functions), store, deadlineMs);
-    if (store.unbuilt.length > 0 && kit.keyer.knowsAll(store.registration)) await fillKeys(kit, signal);
-    signal?.throwIfAborted();
-    if (options.retention !== false) retention = new RetentionKeeper(kit, options.retention ?? DEFAULT_RETENTION);
-    const delivery = mirror === undefined || mirror === false ? null : new MirrorDelivery(kit, mirror);
-    return new OpenStateIndex(kit, { retention, delivery });
-  } catch (error) {
-    await retention?.close();
-    await lease.release();
-    throw error;
-  }
+  // Loaded when somebody opens one: importing the library is to cost little.
+  const { assemble } = await import("./assemble.ts");
+  return assemble({ ...options, dir: resolve(dir), deadlineMs, functions });
 }
 
 /** What a step lease keeps of what it was given for; more fields may be there. */

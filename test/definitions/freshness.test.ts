@@ -17,9 +17,9 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { openIndexOn, THIS_PLATFORM } from "../../src/definitions/assemble.ts";
 import { openDefinitionIndex } from "../../src/definitions/index.ts";
 import type { DefinitionIndex, DefinitionIndexOptions } from "../../src/definitions/model.ts";
-import { openIndexOn, THIS_PLATFORM } from "../../src/definitions/open.ts";
 import { EMFILE, ENOSPC } from "../../src/ffi/libc.ts";
 import { simulateGranularity } from "../../src/scan/stamp.ts";
 import { IN_Q_OVERFLOW, type KernelQueue, openKernelQueue } from "../../src/watch/kernel-queue.ts";

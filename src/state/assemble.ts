@@ -1,0 +1,49 @@
+/** Puts the parts of a state index together, over its store. Loaded by open.ts, which has checked what is given. */
+import { MirrorDelivery } from "./delivery.ts";
+import { fillKeys } from "./keying.ts";
+import { Kit } from "./kit.ts";
+import { canonical } from "./lifecycle.ts";
+import type { StateIndex } from "./model.ts";
+import type { StateIndexOptions } from "./open.ts";
+import { DEFAULT_RETENTION, RetentionKeeper } from "./retention.ts";
+import { Rules } from "./rules.ts";
+import { type IndexFunctions, Keyer } from "./secondary.ts";
+import { SqliteRecords } from "./sqlite/records.ts";
+import { acquireStore } from "./sqlite/shared.ts";
+import { OpenStateIndex } from "./state-index.ts";
+
+export interface Checked<D, S extends string> extends StateIndexOptions<D, S> {
+  readonly deadlineMs: number;
+  readonly functions: IndexFunctions<D, S>;
+}
+
+export async function assemble<D, S extends string>(checked: Checked<D, S>): Promise<StateIndex<D, S>> {
+  const { name, dir, lifecycle, durability, signal, mirror, deadlineMs, functions } = checked;
+  const names = Object.keys(functions);
+  const lease = await acquireStore(dir, durability !== "committed", { signal, deadlineMs });
+  let retention: RetentionKeeper<D, S> | null = null;
+  try {
+    const store = await SqliteRecords.register(
+      lease,
+      {
+        kind: "register",
+        name,
+        lifecycle: canonical(lifecycle),
+        functions: names.filter((each) => functions[each] !== null),
+        dropped: names.filter((each) => functions[each] === null),
+        mirrored: mirror === undefined ? null : mirror !== false,
+      },
+      { signal, until: performance.now() + deadlineMs },
+    );
+    const kit = new Kit(new Rules<D, S>(name, lifecycle), new Keyer(functions), store, deadlineMs);
+    if (store.unbuilt.length > 0 && kit.keyer.knowsAll(store.registration)) await fillKeys(kit, signal);
+    signal?.throwIfAborted();
+    if (checked.retention !== false) retention = new RetentionKeeper(kit, checked.retention ?? DEFAULT_RETENTION);
+    const delivery = mirror === undefined || mirror === false ? null : new MirrorDelivery(kit, mirror);
+    return new OpenStateIndex(kit, { retention, delivery });
+  } catch (error) {
+    await retention?.close();
+    await lease.release();
+    throw error;
+  }
+}
