@@ -32,6 +32,8 @@ export interface ApplyResult {
 export interface IndexEngine {
   /** Its thread has ended by an error, whatever it is asked for fails, and another may take its place. */
   readonly hasEnded: boolean;
+  /** Begins to come up: there will be work soon. */
+  prepare?(): void;
   /** Durable when it resolves. */
   commit(puts: PendingPut[]): Promise<void>;
   /** Its changes are committed when it resolves. */

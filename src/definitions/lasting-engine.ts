@@ -13,6 +13,10 @@ export class LastingEngine implements IndexEngine {
     this.#start = start;
   }
 
+  prepare(): void {
+    this.#living().catch(() => {}); // Whoever has the work is told.
+  }
+
   commit(puts: PendingPut[]): Promise<void> {
     return this.#run((engine) => engine.commit(puts));
   }

@@ -104,10 +104,11 @@ export class Passes {
   /** Null when what lies above has to be looked through first, to know where the type lies. */
   async #sweepOnce(state: TypeState, progress: SweepProgress): Promise<SweepResult | null> {
     const started = performance.now();
+    this.#engine.prepare?.();
     await this.#commits.flush();
-    const sweep = { at: this.#observe(), generation: state.generation };
-    if (!isReached(state)) return null;
-    const target = this.#tree.prepareSweep(state);
+    const begun = await this.#begin(state);
+    if (begun === null) return null;
+    const { sweep, target } = begun;
     const result = await this.#engine.sweep(target, { signal: this.#signal, onFiles: progress.onFiles });
     this.#store.readAnew();
     this.filesSeen += result.files;
@@ -124,6 +125,17 @@ export class Passes {
     const elapsedMs = performance.now() - started;
     this.lastSweep = { at: Date.now(), files: result.files, elapsedMs };
     return result;
+  }
+
+  /** What is to be looked through is watched from now on, and what comes after this observation must be seen. */
+  async #begin(state: TypeState) {
+    const release = await this.#tree.prepareWatches(state);
+    try {
+      const sweep = { at: this.#observe(), generation: state.generation };
+      return isReached(state) ? { sweep, target: this.#tree.prepareSweep(state) } : null;
+    } finally {
+      release();
+    }
   }
 
   /** A root may have become a link, or another directory, while it was looked at, or have been away just then. */

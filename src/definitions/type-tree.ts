@@ -320,6 +320,23 @@ export class TypeTree {
     else owners.push(owner);
   }
 
+  /**
+   * Has the kernel prepare what {@link TypeTree.prepareSweep} is going to watch, off the event loop. Call what it resolves
+   * with when that is done.
+   */
+  async prepareWatches(state: TypeState): Promise<() => void> {
+    const queue = this.#queue;
+    const unwatched = this.roots.filter(
+      ({ index, unwatchable }) =>
+        unwatchable === null && this.exists(state, index) && (state.dirs[index]?.wd ?? -1) < 0,
+    );
+    if (queue === null) return () => {};
+    const prepared = await Promise.all(unwatched.map(({ index }) => queue.prepare(this.dirOf(state, index))));
+    return () => {
+      for (const release of prepared) release();
+    };
+  }
+
   /** Watches the type's directories, so that what happens during the sweep is known after it, and says where they lie. */
   prepareSweep(state: TypeState): SweepTarget {
     let bounded: string | null = this.unwatchable;

@@ -15,6 +15,8 @@ export interface Libc {
   inotifyInit1(flags: number): number;
   /** `path` is UTF-8 and ends in NUL: see {@link cString}. */
   inotifyAddWatch(fd: number, path: Uint8Array, mask: number): number;
+  /** The same on another thread; without an errno. */
+  inotifyAddWatchLater(fd: number, path: Uint8Array, mask: number): Promise<number>;
   inotifyRmWatch(fd: number, wd: number): number;
   read(fd: number, into: Uint8Array, count: number): number;
   close(fd: number): number;
@@ -67,8 +69,14 @@ function load(): Libc | null {
   }
 }
 
+interface KoffiFunction {
+  (...values: unknown[]): number;
+  /** The last value is called with an error or null, and the result. */
+  async(...values: unknown[]): void;
+}
+
 interface KoffiLibrary {
-  func(declaration: string): (...values: unknown[]) => number;
+  func(declaration: string): KoffiFunction;
 }
 
 interface Koffi {
@@ -79,12 +87,17 @@ interface Koffi {
 function loadThroughKoffi(): Libc {
   const koffi = createRequire(import.meta.url)("koffi") as Koffi;
   const library = koffi.load(null);
+  const addWatch = library.func("int inotify_add_watch(int fd, void *path, uint32_t mask)");
   return {
     flock: library.func("int flock(int fd, int operation)"),
     fcntl: library.func("int fcntl(int fd, int command, void *lock)"),
     ioctl: library.func("int ioctl(int fd, unsigned long request, void *argument)"),
     inotifyInit1: library.func("int inotify_init1(int flags)"),
-    inotifyAddWatch: library.func("int inotify_add_watch(int fd, void *path, uint32_t mask)"),
+    inotifyAddWatch: addWatch,
+    inotifyAddWatchLater: (fd, path, mask) =>
+      new Promise((resolve) => {
+        addWatch.async(fd, path, mask, (error: unknown, wd: number) => resolve(error === null ? wd : -1));
+      }),
     inotifyRmWatch: library.func("int inotify_rm_watch(int fd, int wd)"),
     read: library.func("intptr_t read(int fd, void *buffer, size_t count)"),
     close: library.func("int close(int fd)"),
@@ -94,12 +107,19 @@ function loadThroughKoffi(): Libc {
   };
 }
 
+interface DenoSymbol {
+  readonly name?: string;
+  readonly parameters: string[];
+  readonly result: string;
+  readonly nonblocking?: boolean;
+}
+
 interface DenoLibrary {
   symbols: Record<string, (...values: unknown[]) => unknown>;
 }
 
 interface DenoNamespace {
-  dlopen(path: string, symbols: Record<string, { parameters: string[]; result: string }>): DenoLibrary;
+  dlopen(path: string, symbols: Record<string, DenoSymbol>): DenoLibrary;
   UnsafePointerView: { getInt32?: unknown; new (pointer: unknown): { getInt32(offset?: number): number } };
 }
 
@@ -111,6 +131,12 @@ function loadThroughDeno(): Libc {
     ioctl: { parameters: ["i32", "u32", "buffer"], result: "i32" },
     inotify_init1: { parameters: ["i32"], result: "i32" },
     inotify_add_watch: { parameters: ["i32", "buffer", "u32"], result: "i32" },
+    addWatchLater: {
+      name: "inotify_add_watch",
+      parameters: ["i32", "buffer", "u32"],
+      result: "i32",
+      nonblocking: true,
+    },
     inotify_rm_watch: { parameters: ["i32", "i32"], result: "i32" },
     read: { parameters: ["i32", "buffer", "usize"], result: "isize" },
     close: { parameters: ["i32"], result: "i32" },
@@ -128,6 +154,7 @@ function loadThroughDeno(): Libc {
     ioctl: call("ioctl"),
     inotifyInit1: call("inotify_init1"),
     inotifyAddWatch: call("inotify_add_watch"),
+    inotifyAddWatchLater: c["addWatchLater"] as Libc["inotifyAddWatchLater"],
     inotifyRmWatch: call("inotify_rm_watch"),
     read: (fd, into, count) => Number(read(fd, into, BigInt(count))),
     close: call("close"),
@@ -138,10 +165,7 @@ function loadThroughDeno(): Libc {
 }
 
 /** glibc first, then musl. */
-function openFirst(
-  deno: DenoNamespace,
-  symbols: Record<string, { parameters: string[]; result: string }>,
-): DenoLibrary {
+function openFirst(deno: DenoNamespace, symbols: Record<string, DenoSymbol>): DenoLibrary {
   const arch = process.arch === "arm64" ? "aarch64" : "x86_64";
   let failure: unknown;
   for (const path of ["libc.so.6", `libc.musl-${arch}.so.1`, `/lib/ld-musl-${arch}.so.1`]) {

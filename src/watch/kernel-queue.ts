@@ -56,6 +56,12 @@ export interface KernelQueue {
   watch(dir: string, mask: number, everyName?: boolean): number | WatchFailure;
   unwatch(wd: number): void;
   /**
+   * Does what takes long about watching a directory for its files' changes beforehand, on another thread: the kernel marks
+   * each file in it that it has in its cache, 130 ms for 50,000. The directory's watch takes microseconds then, as long as
+   * the function that this resolves with has not been called. Never rejects.
+   */
+  prepare(dir: string): Promise<() => void>;
+  /**
    * Hands over every event that was queued before the call, in order, and returns how many there were. Never waits.
    * Left out are files that are not called `*.yaml`, unless every name was asked for, and what follows an event of the
    * same file at once: one says that the file must be looked at, whatever its mask.
@@ -89,6 +95,9 @@ class InotifyQueue implements KernelQueue {
   readonly #queued = new Int32Array(1);
   readonly #everyName = new Set<number>();
   #fd: number;
+  /** Holds the marks of what is being prepared; -1 while nothing is. */
+  #primer = -1;
+  #preparing = 0;
 
   constructor(c: Libc, fd: number) {
     this.#c = c;
@@ -105,6 +114,21 @@ class InotifyQueue implements KernelQueue {
   unwatch(wd: number): void {
     this.#everyName.delete(wd);
     this.#c.inotifyRmWatch(this.#fd, wd);
+  }
+
+  async prepare(dir: string): Promise<() => void> {
+    if (this.#primer < 0) this.#primer = this.#c.inotifyInit1(IN_NONBLOCK | IN_CLOEXEC);
+    const primer = this.#primer;
+    if (primer < 0) return () => {};
+    this.#preparing++;
+    const wd = await this.#c.inotifyAddWatchLater(primer, cString(dir), IN_MODIFY | IN_ONLYDIR);
+    return () => {
+      // Closing an instance that still has a mark waits for 15 ms.
+      if (wd >= 0) this.#c.inotifyRmWatch(primer, wd);
+      if (--this.#preparing > 0) return;
+      this.#c.close(primer);
+      this.#primer = -1;
+    };
   }
 
   drain(handler: WatchEventHandler): number {

@@ -259,6 +259,44 @@ test("what waits in memory for a full disk is not overtaken by a pass that begin
   expect((await index.findById("t", "id-of-f3"))?.path).toBe(p.at("t/f3.yaml"));
 });
 
+test("a type's directory is prepared off the event loop before it is watched, until it is", async () => {
+  const p = place();
+  p.write("a/b/x.yaml", "x");
+  const steps: string[] = [];
+  const openQueue = (): KernelQueue | null => {
+    const queue = THIS_PLATFORM.openQueue();
+    if (queue === null) return null;
+    return {
+      watch(...watched) {
+        steps.push(`watch ${watched[0]}`);
+        return queue.watch(...watched);
+      },
+      async prepare(dir) {
+        const release = await queue.prepare(dir);
+        steps.push(`prepare ${dir}`);
+        return () => {
+          steps.push(`release ${dir}`);
+          release();
+        };
+      },
+      unwatch: (wd) => queue.unwatch(wd),
+      drain: (h) => queue.drain(h),
+      close: () => queue.close(),
+    };
+  };
+  await using index = await openIndexOn(p.options, { ...THIS_PLATFORM, openQueue });
+  expect((await index.findById("a/b", "id-of-x"))?.name).toBe("x");
+  for (const type of ["", "a", "a/b"]) {
+    const dir = type === "" ? p.at("").replace(/\/$/, "") : p.at(type);
+    const [prepared, watched, released] = ["prepare", "watch", "release"].map((step) =>
+      steps.indexOf(`${step} ${dir}`),
+    );
+    expect(prepared, steps.join("\n")).toBeGreaterThanOrEqual(0);
+    expect(watched).toBeGreaterThan(prepared as number);
+    expect(released).toBeGreaterThan(watched as number);
+  }
+});
+
 test("an index that fails to open closes the kernel's queue", async () => {
   const p = place();
   mkdirSync(p.at(""));
@@ -277,6 +315,7 @@ test("an index that fails to open closes the kernel's queue", async () => {
     return {
       watch: (...watched) => queue.watch(...watched),
       unwatch: (wd) => queue.unwatch(wd),
+      prepare: (dir) => queue.prepare(dir),
       drain: (h) => queue.drain(h),
       close,
     };

@@ -83,6 +83,7 @@ function faultyQueue(): {
       return {
         watch: (...watched) => (errno === null ? queue.watch(...watched) : { errno }),
         unwatch: (wd) => queue.unwatch(wd),
+        prepare: (dir) => queue.prepare(dir),
         drain(handler) {
           if (overflows > 0) {
             // The kernel drops what came after: none of it is handed over.

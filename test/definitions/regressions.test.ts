@@ -188,7 +188,13 @@ describe("a root that is exchanged for another", () => {
           }
           return watched;
         };
-        return { watch, unwatch: (wd) => queue.unwatch(wd), drain: (h) => queue.drain(h), close: () => queue.close() };
+        return {
+          watch,
+          unwatch: (wd) => queue.unwatch(wd),
+          prepare: (dir) => queue.prepare(dir),
+          drain: (h) => queue.drain(h),
+          close: () => queue.close(),
+        };
       };
       await using index = await openIndexOn(p.options, { ...THIS_PLATFORM, openQueue });
       expect((await index.findById("t", "id-of-b"))?.path).toBe(p.at("auto/t/b.yaml"));

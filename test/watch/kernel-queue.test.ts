@@ -1,4 +1,4 @@
-import { appendFileSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { appendFileSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import {
@@ -43,6 +43,34 @@ describe.skipIf(process.platform !== "linux")("the kernel's queue", () => {
     // What comes later is another matter, though it is the same file.
     appendFileSync(join(dir, "a.yaml"), "x");
     expect(names(drained(queue).events)).toEqual(["a.yaml"]);
+  });
+
+  test("what is prepared is watched as ever, and leaves no descriptor", async () => {
+    const open = (): number => readdirSync("/proc/self/fd").length;
+    const [dir, other] = [tempDir(), tempDir()];
+    for (let n = 0; n < 50; n++) writeFileSync(join(dir, `${n}.yaml`), "x");
+    const { queue } = watched();
+    const before = open();
+    const releases = await Promise.all([dir, dir, other, join(dir, "none")].map((each) => queue.prepare(each)));
+    const wd = queue.watch(dir, DIRECTORY_CHANGES);
+    for (const release of releases) release();
+    appendFileSync(join(dir, "7.yaml"), "x");
+    appendFileSync(join(other, "7.yaml"), "x");
+    const { events } = drained(queue);
+    expect(events.map(({ wd, name }) => [wd, name])).toEqual([[wd, "7.yaml"]]);
+    expect(open()).toBe(before);
+    (await queue.prepare(dir))();
+    expect(open()).toBe(before);
+  });
+
+  test("what is prepared when the queue is closed is let go", async () => {
+    const open = (): number => readdirSync("/proc/self/fd").length;
+    const before = open();
+    const queue = openKernelQueue() as KernelQueue;
+    const preparing = queue.prepare(tempDir());
+    queue.close();
+    (await preparing)();
+    expect(open()).toBe(before);
   });
 
   test("tells apart names that differ in one byte, and the same name in two directories", () => {
