@@ -55,7 +55,7 @@ export async function openIndexOn(options: DefinitionIndexOptions, platform: Pla
     ...(options.signal === undefined ? {} : { signal: options.signal }),
   });
   try {
-    const index = assemble(environment, checked, options, platform);
+    const index = await assemble(environment, checked, options, platform);
     exposeInternals(index, index);
     return index;
   } catch (error) {
@@ -66,12 +66,12 @@ export async function openIndexOn(options: DefinitionIndexOptions, platform: Pla
 
 type Environment = Awaited<ReturnType<typeof openOwnedEnvironment>>;
 
-function assemble(
+async function assemble(
   environment: Environment,
   checked: Checked,
   options: DefinitionIndexOptions,
   platform: Platform,
-): LiveIndex {
+): Promise<LiveIndex> {
   const store = new DefinitionStore(environment.root);
   const known = [...store.knownTypes()];
   const roots = checked.roots.map(({ name, dir }, index) => new RootState(index, name, dir));
@@ -92,7 +92,7 @@ function assemble(
   try {
     return start(environment, checked, options, platform, { store, tree });
   } catch (error) {
-    tree.close();
+    await tree.close();
     throw error;
   }
 }

@@ -260,7 +260,7 @@ export class LiveIndex implements DefinitionIndex, IndexInternals {
     const backgroundEnds = background.close();
     await freshness.close(new ClosedError("the definition index")).finally(async () => {
       await backgroundEnds;
-      tree.close();
+      await tree.close();
       await release();
     });
   }

@@ -134,7 +134,7 @@ export class Passes {
       const sweep = { at: this.#observe(), generation: state.generation };
       return isReached(state) ? { sweep, target: this.#tree.prepareSweep(state) } : null;
     } finally {
-      release();
+      void this.#running.track(release()); // Nobody waits for it but the close of the index.
     }
   }
 

@@ -249,7 +249,7 @@ export class TypeTree {
 
   /** The queue itself has failed. */
   #reopen(): void {
-    this.#queue?.close();
+    void this.#queue?.close();
     this.#queue = this.#reopenQueue();
     if (this.#queue === null) this.unwatchable = "the kernel's queue failed and no new one could be had";
     this.#startOver();
@@ -324,16 +324,16 @@ export class TypeTree {
    * Has the kernel prepare what {@link TypeTree.prepareSweep} is going to watch, off the event loop. Call what it resolves
    * with when that is done.
    */
-  async prepareWatches(state: TypeState): Promise<() => void> {
+  async prepareWatches(state: TypeState): Promise<() => Promise<void>> {
     const queue = this.#queue;
     const unwatched = this.roots.filter(
       ({ index, unwatchable }) =>
         unwatchable === null && this.exists(state, index) && (state.dirs[index]?.wd ?? -1) < 0,
     );
-    if (queue === null) return () => {};
+    if (queue === null) return async () => {};
     const prepared = await Promise.all(unwatched.map(({ index }) => queue.prepare(this.dirOf(state, index))));
-    return () => {
-      for (const release of prepared) release();
+    return async () => {
+      await Promise.all(prepared.map((release) => release()));
     };
   }
 
@@ -423,10 +423,11 @@ export class TypeTree {
     }
   }
 
-  close(): void {
-    this.#queue?.close();
+  async close(): Promise<void> {
+    const queue = this.#queue;
     this.#queue = null;
     this.#owners.clear();
+    await queue?.close();
   }
 }
 

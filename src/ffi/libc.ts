@@ -20,6 +20,8 @@ export interface Libc {
   inotifyRmWatch(fd: number, wd: number): number;
   read(fd: number, into: Uint8Array, count: number): number;
   close(fd: number): number;
+  /** On another thread. */
+  closeLater(fd: number): Promise<number>;
   statx(dirfd: number, path: Uint8Array, flags: number, mask: number, into: Uint8Array): number;
   statfs(path: Uint8Array, into: Uint8Array): number;
   errno(): number;
@@ -88,19 +90,22 @@ function loadThroughKoffi(): Libc {
   const koffi = createRequire(import.meta.url)("koffi") as Koffi;
   const library = koffi.load(null);
   const addWatch = library.func("int inotify_add_watch(int fd, void *path, uint32_t mask)");
+  const close = library.func("int close(int fd)");
+  const later = (call: KoffiFunction, ...values: unknown[]): Promise<number> =>
+    new Promise((resolve) => {
+      call.async(...values, (error: unknown, result: number) => resolve(error === null ? result : -1));
+    });
   return {
     flock: library.func("int flock(int fd, int operation)"),
     fcntl: library.func("int fcntl(int fd, int command, void *lock)"),
     ioctl: library.func("int ioctl(int fd, unsigned long request, void *argument)"),
     inotifyInit1: library.func("int inotify_init1(int flags)"),
     inotifyAddWatch: addWatch,
-    inotifyAddWatchLater: (fd, path, mask) =>
-      new Promise((resolve) => {
-        addWatch.async(fd, path, mask, (error: unknown, wd: number) => resolve(error === null ? wd : -1));
-      }),
+    inotifyAddWatchLater: (fd, path, mask) => later(addWatch, fd, path, mask),
     inotifyRmWatch: library.func("int inotify_rm_watch(int fd, int wd)"),
     read: library.func("intptr_t read(int fd, void *buffer, size_t count)"),
-    close: library.func("int close(int fd)"),
+    close,
+    closeLater: (fd) => later(close, fd),
     statx: library.func("int statx(int dirfd, void *path, int flags, unsigned int mask, void *buffer)"),
     statfs: library.func("int statfs(void *path, void *buffer)"),
     errno: () => koffi.errno(),
@@ -140,6 +145,7 @@ function loadThroughDeno(): Libc {
     inotify_rm_watch: { parameters: ["i32", "i32"], result: "i32" },
     read: { parameters: ["i32", "buffer", "usize"], result: "isize" },
     close: { parameters: ["i32"], result: "i32" },
+    closeLater: { name: "close", parameters: ["i32"], result: "i32", nonblocking: true },
     statx: { parameters: ["i32", "buffer", "i32", "u32", "buffer"], result: "i32" },
     statfs: { parameters: ["buffer", "buffer"], result: "i32" },
     __errno_location: { parameters: [], result: "pointer" },
@@ -158,6 +164,7 @@ function loadThroughDeno(): Libc {
     inotifyRmWatch: call("inotify_rm_watch"),
     read: (fd, into, count) => Number(read(fd, into, BigInt(count))),
     close: call("close"),
+    closeLater: c["closeLater"] as Libc["closeLater"],
     statx: call("statx"),
     statfs: call("statfs"),
     errno: () => new deno.UnsafePointerView(errnoLocation()).getInt32(),

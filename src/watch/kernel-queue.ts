@@ -60,7 +60,7 @@ export interface KernelQueue {
    * each file in it that it has in its cache, 130 ms for 50,000. The directory's watch takes microseconds then, as long as
    * the function that this resolves with has not been called. Never rejects.
    */
-  prepare(dir: string): Promise<() => void>;
+  prepare(dir: string): Promise<() => Promise<void>>;
   /**
    * Hands over every event that was queued before the call, in order, and returns how many there were. Never waits.
    * Left out are files that are not called `*.yaml`, unless every name was asked for, and what follows an event of the
@@ -68,7 +68,8 @@ export interface KernelQueue {
    * Returns -1 when the queue itself has failed: from then on nothing is known.
    */
   drain(handler: WatchEventHandler): number;
-  close(): void;
+  /** On another thread too: the kernel takes some 15 ms to let go of watches. */
+  close(): Promise<void>;
 }
 
 /** A new queue; null where there is no FFI or no inotify, or the process may have no more of them. */
@@ -116,18 +117,17 @@ class InotifyQueue implements KernelQueue {
     this.#c.inotifyRmWatch(this.#fd, wd);
   }
 
-  async prepare(dir: string): Promise<() => void> {
+  async prepare(dir: string): Promise<() => Promise<void>> {
     if (this.#primer < 0) this.#primer = this.#c.inotifyInit1(IN_NONBLOCK | IN_CLOEXEC);
     const primer = this.#primer;
-    if (primer < 0) return () => {};
+    if (primer < 0) return async () => {};
     this.#preparing++;
     const wd = await this.#c.inotifyAddWatchLater(primer, cString(dir), IN_MODIFY | IN_ONLYDIR);
-    return () => {
-      // Closing an instance that still has a mark waits for 15 ms.
+    return async () => {
       if (wd >= 0) this.#c.inotifyRmWatch(primer, wd);
       if (--this.#preparing > 0) return;
-      this.#c.close(primer);
       this.#primer = -1;
+      await this.#c.closeLater(primer);
     };
   }
 
@@ -216,10 +216,10 @@ class InotifyQueue implements KernelQueue {
     return true;
   }
 
-  close(): void {
-    if (this.#fd < 0) return;
-    this.#c.close(this.#fd);
+  async close(): Promise<void> {
+    const fd = this.#fd;
     this.#fd = -1;
+    if (fd >= 0) await this.#c.closeLater(fd);
   }
 }
 

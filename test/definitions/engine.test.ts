@@ -276,7 +276,7 @@ test("a type's directory is prepared off the event loop before it is watched, un
         steps.push(`prepare ${dir}`);
         return () => {
           steps.push(`release ${dir}`);
-          release();
+          return release();
         };
       },
       unwatch: (wd) => queue.unwatch(wd),
@@ -308,9 +308,9 @@ test("an index that fails to open closes the kernel's queue", async () => {
     writeFileSync(p.at(""), "");
     if (queue === null) return null;
     open++;
-    const close = (): void => {
+    const close = (): Promise<void> => {
       open--;
-      queue.close();
+      return queue.close();
     };
     return {
       watch: (...watched) => queue.watch(...watched),

@@ -53,13 +53,13 @@ describe.skipIf(process.platform !== "linux")("the kernel's queue", () => {
     const before = open();
     const releases = await Promise.all([dir, dir, other, join(dir, "none")].map((each) => queue.prepare(each)));
     const wd = queue.watch(dir, DIRECTORY_CHANGES);
-    for (const release of releases) release();
+    await Promise.all(releases.map((release) => release()));
     appendFileSync(join(dir, "7.yaml"), "x");
     appendFileSync(join(other, "7.yaml"), "x");
     const { events } = drained(queue);
     expect(events.map(({ wd, name }) => [wd, name])).toEqual([[wd, "7.yaml"]]);
     expect(open()).toBe(before);
-    (await queue.prepare(dir))();
+    await (await queue.prepare(dir))();
     expect(open()).toBe(before);
   });
 
@@ -68,8 +68,8 @@ describe.skipIf(process.platform !== "linux")("the kernel's queue", () => {
     const before = open();
     const queue = openKernelQueue() as KernelQueue;
     const preparing = queue.prepare(tempDir());
-    queue.close();
-    (await preparing)();
+    await queue.close();
+    await (await preparing)();
     expect(open()).toBe(before);
   });
 
