@@ -1,34 +1,26 @@
-/** A store that says when it is in a transaction, for those who outlive its thread. */
+/** A store whose thread is not to be ended within a transaction: see gate.ts. */
+import type { Gate } from "../gate.ts";
 import { DefinitionStore } from "./store.ts";
-import type { WorkerData } from "./worker-protocol.ts";
 
 export class WatchedStore extends DefinitionStore {
-  readonly #committing: WorkerData["committing"];
+  readonly #gate: Gate;
 
-  private constructor(root: DefinitionStore["root"], committing: WorkerData["committing"]) {
+  private constructor(root: DefinitionStore["root"], gate: Gate) {
     super(root);
-    this.#committing = committing;
+    this.#gate = gate;
   }
 
-  static async open(
-    openRoot: () => Promise<DefinitionStore["root"]>,
-    committing: WorkerData["committing"],
-  ): Promise<WatchedStore> {
+  static async open(openRoot: () => Promise<DefinitionStore["root"]>, gate: Gate): Promise<WatchedStore> {
     // Opening takes locks, too.
-    Atomics.store(committing, 0, 1);
+    gate.enter();
     try {
-      return new WatchedStore(await openRoot(), committing);
+      return new WatchedStore(await openRoot(), gate);
     } finally {
-      Atomics.store(committing, 0, 0);
+      gate.leave();
     }
   }
 
   override transaction(write: () => void): void {
-    Atomics.store(this.#committing, 0, 1);
-    try {
-      super.transaction(write);
-    } finally {
-      Atomics.store(this.#committing, 0, 0);
-    }
+    this.#gate.through(() => super.transaction(write));
   }
 }

@@ -2,6 +2,7 @@
 import { Worker } from "node:worker_threads";
 import { type Deferred, deferred } from "../abort.ts";
 import { DefinitionReadError, IndexUnavailableError } from "../errors.ts";
+import { forget, Gate, shutAtExit } from "../gate.ts";
 import type { ExamineOptions } from "../scan/examine.ts";
 import {
   type AppliedPlace,
@@ -30,25 +31,25 @@ type RequestBody =
 export class WorkerEngine implements IndexEngine {
   readonly #path: string;
   readonly #worker: Worker;
-  readonly #committing: WorkerData["committing"];
+  readonly #gate: Gate;
   readonly #onLost: () => void;
   readonly #waiting = new Map<number, Waiting>();
   #nextId = 1;
   #wasReady = false;
   #failure: unknown = null;
 
-  private constructor(path: string, worker: Worker, committing: WorkerData["committing"], onLost: () => void) {
+  private constructor(path: string, worker: Worker, gate: Gate, onLost: () => void) {
     this.#path = path;
     this.#worker = worker;
-    this.#committing = committing;
+    this.#gate = gate;
     this.#onLost = onLost;
   }
 
   /** Null where no worker can start. `onLost` is told should the thread end before it is closed. */
   static async start(path: string, examine: ExamineOptions, onLost: () => void): Promise<WorkerEngine | null> {
     const { parse, ...plain } = examine;
-    const committing = new Int32Array(new SharedArrayBuffer(4));
-    const data: WorkerData = { path, examine: { ...plain, deferParsing: parse !== undefined }, committing };
+    const gate = Gate.memory();
+    const data: WorkerData = { path, examine: { ...plain, deferParsing: parse !== undefined }, gate };
     let worker: Worker;
     try {
       worker = new Worker(workerFile(), {
@@ -58,7 +59,7 @@ export class WorkerEngine implements IndexEngine {
     } catch {
       return null;
     }
-    const engine = new WorkerEngine(path, worker, committing, onLost);
+    const engine = new WorkerEngine(path, worker, new Gate(gate), onLost);
     return (await engine.#ready()) || engine.#holdsLock ? engine : null;
   }
 
@@ -75,7 +76,11 @@ export class WorkerEngine implements IndexEngine {
       });
       this.#worker.on("message", (reply: WorkerReply) => this.#receive(reply));
       this.#worker.on("error", (error) => this.#fail(error));
-      this.#worker.on("exit", () => this.#fail(new Error("the worker ended")));
+      shutAtExit(this.#gate);
+      this.#worker.on("exit", () => {
+        forget(this.#gate);
+        this.#fail(new Error("the worker ended"));
+      });
     });
   }
 
@@ -111,7 +116,7 @@ export class WorkerEngine implements IndexEngine {
 
   /** It ended within a transaction (out of memory): the next to begin one, in whichever thread, would wait for ever. */
   get #holdsLock(): boolean {
-    return Atomics.load(this.#committing, 0) !== 0;
+    return this.#gate.isInside;
   }
 
   #fail(error: unknown): void {

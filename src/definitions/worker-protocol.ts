@@ -8,8 +8,8 @@ export interface WorkerData {
   /** The environment's directory. */
   path: string;
   examine: ExamineOptions;
-  /** Shared; 1 while the worker is in a transaction or opens its store: a lock held then is given back by nobody. */
-  committing: Int32Array<SharedArrayBuffer>;
+  /** See gate.ts: the worker is inside while it is in a transaction or opens its store. */
+  gate: SharedArrayBuffer;
 }
 
 export type WorkerRequest =

@@ -1,5 +1,6 @@
 /** The index's worker thread: sweeps, reads and commits, each request answered by its number. */
 import { parentPort, workerData } from "node:worker_threads";
+import { Gate } from "../gate.ts";
 import { openSharedInWorker } from "../lmdb/shared.ts";
 import { applyFiles } from "./apply.ts";
 import { SliceBreather } from "./inline-engine.ts";
@@ -17,7 +18,7 @@ if (port !== null) await serve(port, workerData as WorkerData);
 
 async function serve(port: NonNullable<typeof parentPort>, data: WorkerData): Promise<void> {
   const { path, examine } = data;
-  const store = await WatchedStore.open(() => openSharedInWorker(path), data.committing);
+  const store = await WatchedStore.open(() => openSharedInWorker(path), new Gate(data.gate));
   const commits = new SharedCommits(store, "drop");
   const running = new Map<number, AbortController>();
   const reply = (message: WorkerReply): void => port.postMessage(message);

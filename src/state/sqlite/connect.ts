@@ -1,6 +1,7 @@
 /** Starting the writer: on a thread of its own, or inline where that cannot be. */
 import { abortable, deferred } from "../../abort.ts";
 import { StateStoreBusyError } from "../../errors.ts";
+import { Gate } from "../../gate.ts";
 import { toError } from "./failure.ts";
 import type { FromWriter } from "./protocol.ts";
 import { Slots } from "./slots.ts";
@@ -41,7 +42,7 @@ async function open(
   options: OpenOptions,
 ): Promise<WriterClient | null> {
   const slots = Slots.memory(SLOTS);
-  const gate = new SharedArrayBuffer(4);
+  const gate = Gate.memory();
   const opened = deferred<boolean>();
   let client: WriterClient | null = null;
   let timer: NodeJS.Timeout | undefined;

@@ -11,7 +11,7 @@
  */
 import { closeSync, openSync } from "node:fs";
 import { EACCES, EAGAIN, EINTR, type Libc, LOCK_EX, LOCK_NB, LOCK_UN, libc } from "../../ffi/libc.ts";
-import type { Gate } from "./gate.ts";
+import type { Gate } from "../../gate.ts";
 
 const F_OFD_SETLK = 37;
 const F_RDLCK = 0;

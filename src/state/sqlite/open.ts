@@ -1,10 +1,10 @@
 /** Creating and opening `state.db`: whole or not at all, never over something that was there. */
 import { closeSync, fsyncSync, linkSync, openSync, readdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
+import type { Gate } from "../../gate.ts";
 import { storeSum } from "./checks.ts";
 import { type DatabaseSync, openDatabase, prepareWriter } from "./database.ts";
 import { failureOf, TypedFailure } from "./failure.ts";
-import type { Gate } from "./gate.ts";
 import { Guard } from "./guard.ts";
 import { examine } from "./inspect.ts";
 import { APPLICATION_ID, MIGRATIONS } from "./schema.ts";

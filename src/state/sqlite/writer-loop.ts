@@ -1,7 +1,7 @@
 /** Drives the writer, on its thread or inline: takes requests as they come, and waits where it has to. */
 import { deferred, delay } from "../../abort.ts";
+import { Gate } from "../../gate.ts";
 import { failureOf } from "./failure.ts";
-import { Gate } from "./gate.ts";
 import { closeStore, databasePath, type OpenStore, openForWriting } from "./open.ts";
 import type { FromWriter, Request, ToWriter } from "./protocol.ts";
 import { Slots } from "./slots.ts";
