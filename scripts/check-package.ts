@@ -75,7 +75,7 @@ export function checkContents(installed: string): string[] {
   for (const file of filesIn(join(installed, "dist"), /\.cjs$/)) {
     const entry = basename(file, ".cjs");
     // What is loaded later is called after its module.
-    const isChunk = /-[\w-]{8}$/.test(entry);
+    const isChunk = /^chunk-|-[A-Z0-9]{8}$/.test(entry);
     if (!isChunk && !exported.has(entry)) problems.push(`dist/${entry} is built but not exported`);
   }
   for (const entry of exported)

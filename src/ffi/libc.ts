@@ -101,7 +101,7 @@ function loadThroughKoffi(): Libc {
     ioctl: library.func("int ioctl(int fd, unsigned long request, void *argument)"),
     inotifyInit1: library.func("int inotify_init1(int flags)"),
     inotifyAddWatch: addWatch,
-    inotifyAddWatchLater: (fd, path, mask) => later(addWatch, fd, path, mask),
+    inotifyAddWatchLater: (fd, path, mask) => holding(path, later(addWatch, fd, path, mask)),
     inotifyRmWatch: library.func("int inotify_rm_watch(int fd, int wd)"),
     read: library.func("intptr_t read(int fd, void *buffer, size_t count)"),
     close,
@@ -110,6 +110,12 @@ function loadThroughKoffi(): Libc {
     statfs: library.func("int statfs(void *path, void *buffer)"),
     errno: () => koffi.errno(),
   };
+}
+
+/** What a call on another thread reads must not be collected before it has. */
+function holding<T>(bytes: Uint8Array, call: Promise<T>): Promise<T> {
+  const held = [bytes];
+  return call.finally(() => held.pop());
 }
 
 interface DenoSymbol {
@@ -153,6 +159,7 @@ function loadThroughDeno(): Libc {
   const { symbols: c } = openFirst(deno, symbols);
   const call = (name: keyof typeof symbols) => c[name] as (...values: unknown[]) => number;
   const errnoLocation = c["__errno_location"] as () => unknown;
+  const addWatchLater = c["addWatchLater"] as Libc["inotifyAddWatchLater"];
   const read = c["read"] as (fd: number, into: Uint8Array, count: bigint) => bigint | number;
   return {
     flock: call("flock"),
@@ -160,7 +167,7 @@ function loadThroughDeno(): Libc {
     ioctl: call("ioctl"),
     inotifyInit1: call("inotify_init1"),
     inotifyAddWatch: call("inotify_add_watch"),
-    inotifyAddWatchLater: c["addWatchLater"] as Libc["inotifyAddWatchLater"],
+    inotifyAddWatchLater: (fd, path, mask) => holding(path, addWatchLater(fd, path, mask)),
     inotifyRmWatch: call("inotify_rm_watch"),
     read: (fd, into, count) => Number(read(fd, into, BigInt(count))),
     close: call("close"),
