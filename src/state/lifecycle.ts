@@ -1,5 +1,6 @@
 /** Which states a kind of record has, and what may follow what. */
-import { InvalidArgumentError, KeyTooLongError } from "../errors.ts";
+import { InvalidArgumentError } from "../errors.ts";
+import { checkText } from "./limits.ts";
 
 /** The state that every lifecycle has besides its own: terminal, entered only by an import whose source is gone. */
 export const DANGLING = "dangling";
@@ -18,7 +19,8 @@ export interface Lifecycle<S extends string> {
  * Describes a lifecycle. A state with no successor is terminal. `dangling` is implied: it is terminal, and no transition
  * leads to it.
  *
- * @throws InvalidArgumentError when a state is empty, unknown, named twice as a successor, or called `dangling`.
+ * @throws InvalidArgumentError when a state is empty, unknown, named twice as a successor, called `dangling`, or no text (a NUL,
+ *   half a surrogate pair); KeyTooLongError.
  */
 export function defineLifecycle<S extends string>(spec: {
   initial: S;
@@ -26,11 +28,10 @@ export function defineLifecycle<S extends string>(spec: {
 }): Lifecycle<S> {
   const states = Object.keys(spec.transitions) as S[];
   for (const state of states) {
-    const bytes = Buffer.byteLength(state);
-    if (bytes > MAX_STATE_BYTES) throw new KeyTooLongError("state", state, bytes, MAX_STATE_BYTES);
-    if (state === "" || state === DANGLING || state.includes("\0")) {
+    if (state === "" || state === DANGLING) {
       throw new InvalidArgumentError("transitions", state, `state names other than "", "${DANGLING}"`);
     }
+    checkText("state", state, MAX_STATE_BYTES);
     const next: readonly S[] = spec.transitions[state];
     for (const to of next) {
       if (!states.includes(to))

@@ -111,16 +111,20 @@ class KeyedQueue implements TransitionQueue {
   }
 
   async close(options?: AbortOptions): Promise<void> {
-    options?.signal?.throwIfAborted();
+    const signal = options?.signal;
+    signal?.throwIfAborted();
     this.#closed = true;
-    try {
-      await this.idle(options);
-    } catch (reason) {
-      this.#cutShort.abort(reason);
+    // In the instant of the abort: whoever waits must not begin any more.
+    const cutShort = (): void => {
+      this.#cutShort.abort(signal?.reason);
       for (let next = this.#waiting.first; next !== undefined; next = this.#waiting.first)
         this.#abandon(next, new ClosedError(QUEUE));
-      throw reason;
+    };
+    signal?.addEventListener("abort", cutShort, { once: true });
+    try {
+      await this.idle(options);
     } finally {
+      signal?.removeEventListener("abort", cutShort);
       this.#slow?.stop();
     }
   }

@@ -30,6 +30,11 @@ export const listings: Promises = {
     equal(await idsOf(index.byState("active", { enteredBefore: 2 })), ["d", "a"]);
     equal(await idsOf(index.byState("active", { enteredAfter: -4, enteredBefore: 3, limit: 2 })), ["a", "b2"]);
     equal(await idsOf(index.byState("active", { limit: 0 })), []);
+    // A range that ends before it begins.
+    const { cursor: after } = (await index.get("b2")) as StateRecord<unknown, string>;
+    equal(await idsOf(index.byState("active", { after, enteredBefore: 1 })), []);
+    equal(await idsOf(index.byState("active", { after, enteredAfter: 2, reverse: true })), []);
+    equal(await idsOf(index.byState("active", { enteredAfter: 3, enteredBefore: 1 })), []);
     equal(await idsOf(index.byState("completed")), []);
     equal(await idsOf(index.byState([])), []);
   },

@@ -1,5 +1,5 @@
 /** One record at a time: what may be done to it, what is refused, and how a refusal looks. */
-import { deepStrictEqual as equal, ok, rejects } from "node:assert/strict";
+import { deepStrictEqual as equal, ok, rejects, throws } from "node:assert/strict";
 import {
   defineLifecycle,
   pendingDispatchLifecycle,
@@ -219,6 +219,14 @@ export const writes: Promises = {
     await rejects(open({ name: "lease", lifecycle: workerLifecycle }), { code: "LIFECYCLE_MISMATCH" });
     const fewer = defineLifecycle({ initial: "active", transitions: { active: ["completed"], completed: [] } });
     await rejects(open({ name: "lease", lifecycle: fewer }), { code: "LIFECYCLE_MISMATCH" });
+    for (const [state, code] of [
+      ["", "INVALID_ARGUMENT"],
+      ["dangling", "INVALID_ARGUMENT"],
+      ["a\0b", "INVALID_ARGUMENT"],
+      ["\ud800", "INVALID_ARGUMENT"],
+      ["s".repeat(65), "KEY_TOO_LONG"],
+    ] as const)
+      throws(() => defineLifecycle({ initial: state, transitions: { [state]: [] } as Record<string, []> }), { code });
   },
 
   async "indexes of one place know nothing of each other's records"(open) {

@@ -502,6 +502,28 @@ describe("the end", () => {
     expectEmpty(queue);
   });
 
+  test("an abort in the instant in which the line moves on: whoever has not begun does not", async () => {
+    for (let ticks = 0; ticks < 12; ticks++) {
+      const queue = createTransitionQueue();
+      const first = held(queue, "a");
+      await first.started;
+      const controller = new AbortController();
+      let startedAt: "before" | "after" | null = null;
+      const second = queue.run("a", () => {
+        startedAt = controller.signal.aborted ? "after" : "before";
+      });
+      const outcome = Promise.allSettled([second]);
+      const closing = queue.close({ signal: controller.signal });
+      first.end();
+      for (let tick = 0; tick < ticks; tick++) await null;
+      controller.abort(new Error("too long"));
+      await Promise.allSettled([closing]);
+      await outcome;
+      expect(startedAt).not.toBe("after");
+      expectEmpty(queue);
+    }
+  });
+
   test("a close that is aborted before it is called changes nothing", async () => {
     const queue = createTransitionQueue();
     await expect(queue.close({ signal: AbortSignal.abort(new Error("reason")) })).rejects.toThrow("reason");

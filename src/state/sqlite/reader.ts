@@ -63,6 +63,7 @@ export class Reader {
 
   /** One snapshot. Each state is walked by itself; together they are in order, and cut at the limit. */
   page(query: IndexedPageQuery): StoredRow[] {
+    if (comparePositions(query.from, query.to) >= 0) return [];
     return this.#snapshot(() => {
       const [first, ...rest] = query.states.map((state) => this.#walk(query, state));
       if (first === undefined || rest.length === 0) return first ?? [];
