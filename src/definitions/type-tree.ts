@@ -326,11 +326,11 @@ export class TypeTree {
    */
   async prepareWatches(state: TypeState): Promise<() => Promise<void>> {
     const queue = this.#queue;
+    if (queue === null) return async () => {};
     const unwatched = this.roots.filter(
       ({ index, unwatchable }) =>
         unwatchable === null && this.exists(state, index) && (state.dirs[index]?.wd ?? -1) < 0,
     );
-    if (queue === null) return async () => {};
     const prepared = await Promise.all(unwatched.map(({ index }) => queue.prepare(this.dirOf(state, index))));
     return async () => {
       await Promise.all(prepared.map((release) => release()));

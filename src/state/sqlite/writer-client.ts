@@ -88,11 +88,10 @@ export class WriterClient {
   readonly #slots: Slots;
   readonly #free: number[];
   readonly #host: WriterHost;
-  /** With the writer, by slot; and how many. */
+  /** With the writer, by slot. */
   readonly #sent: (Pending | null)[];
-  #underWay = 0;
   readonly #waiting = new Roll<Pending>();
-  /** Told of each commit, before those who asked for it are. */
+  /** Told of what was committed, before those who asked for it are. */
   onCommit: (() => void) | null = null;
   /** There is a turn at whose end something may be sent; and replies that are yet to be settled. */
   #sending = false;
@@ -142,7 +141,7 @@ export class WriterClient {
 
   receive(message: FromWriter): void {
     if ("replies" in message) {
-      if (message.commit) this.onCommit?.();
+      if (message.replies.some(({ result }) => result.ok)) this.onCommit?.();
       this.#settleInChunks(message.replies, message.commit ?? null, 0);
     } else if ("closed" in message) this.#closing?.resolve();
   }
@@ -155,10 +154,10 @@ export class WriterClient {
     for (const pending of this.#unsettled()) {
       const taken = pending.slot >= 0 && !this.#slots.giveUp(pending.slot);
       pending.fail(taken ? this.#unknown(pending, cause) : this.#failure);
+      if (pending.slot >= 0) this.#free.push(pending.slot);
     }
     while (this.#waiting.size > 0) this.#waiting.shift();
     this.#sent.fill(null);
-    this.#underWay = 0;
     this.#closing?.resolve();
     this.#rest();
   }
@@ -198,7 +197,6 @@ export class WriterClient {
       pending.slot = slot;
       this.#slots.reset(slot);
       this.#sent[slot] = pending;
-      this.#underWay++;
       requests.push({ slot, body: pending.body });
     }
     if (requests.length > 0) this.#host.post({ requests });
@@ -218,7 +216,6 @@ export class WriterClient {
     const pending = this.#sent[slot] ?? null;
     if (pending === null) return;
     this.#sent[slot] = null;
-    this.#underWay--;
     this.#free.push(slot);
     if (commit !== null) pending.options.onCommit?.(commit, pending.waitedMs());
     if (result.ok) pending.succeed(result.value);
@@ -252,6 +249,11 @@ export class WriterClient {
         pending.fail(this.#unknown(pending));
       }
     }
+  }
+
+  /** How many requests the writer has. */
+  get #underWay(): number {
+    return this.#slots.size - this.#free.length;
   }
 
   #unsettled(): Pending[] {
