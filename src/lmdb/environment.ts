@@ -15,6 +15,7 @@ import { type AbortOptions, abortable, delay } from "../abort.ts";
 import { IndexUnavailableError, InvalidArgumentError, TussockError, UnsupportedFileSystemError } from "../errors.ts";
 import { fileSystemOf } from "../ffi/file-system.ts";
 import type { FileLock } from "../lock/file-lock.ts";
+import { type Lmdb, loadLmdb } from "./load.ts";
 import { openSlot } from "./open-slot.ts";
 import { addOpened, identify, isStillThere, type Opened, openedIn, removeOpened } from "./opened.ts";
 import type { EnvironmentLimits } from "./shared.ts";
@@ -105,7 +106,7 @@ export async function openOwnedEnvironment(options: OpenEnvironmentOptions): Pro
   if (fileSystem.network) {
     throw new UnsupportedFileSystemError(options.dir, fileSystem.name, "Choose a directory on a local disk.");
   }
-  const lmdb = await abortable(loadLmdb(options.dir), signal);
+  const lmdb = await abortable(lmdbFor(options.dir), signal);
   const description = describe(options.identity, lmdb.version.versionString);
   const key = JSON.stringify(description);
   const share = options.shared !== false;
@@ -191,10 +192,9 @@ async function shutDown(opened: Opened): Promise<void> {
   await done;
 }
 
-/** At first use: it costs 15 to 25 ms. */
-async function loadLmdb(dir: string) {
+async function lmdbFor(dir: string): Promise<Lmdb> {
   try {
-    return (await import("lmdb")) as typeof import("lmdb") & { version: { versionString: string } };
+    return await loadLmdb();
   } catch (error) {
     throw new IndexUnavailableError(dir, "lmdb cannot be loaded. Is its binary for this platform installed?", {
       cause: error,

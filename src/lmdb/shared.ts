@@ -3,6 +3,7 @@ import { statSync } from "node:fs";
 import { join } from "node:path";
 import type { RootDatabase, RootDatabaseOptionsWithPath } from "lmdb";
 import { IndexUnavailableError } from "../errors.ts";
+import { loadLmdb } from "./load.ts";
 
 export interface EnvironmentLimits {
   /** Bytes of address space, not of memory or disk. Default 64 GiB (a value that is outgrown is raised by lmdb). */
@@ -49,6 +50,6 @@ export async function openSharedInWorker(path: string, limits: EnvironmentLimits
       "there is no environment. Its owner must have opened it before its workers do.",
     );
   }
-  const { open } = await import("lmdb");
+  const { open } = await loadLmdb();
   return open(environmentOptions(path, limits));
 }

@@ -1,8 +1,9 @@
 /** What the parts of one open state index work with. */
 import { ClosedError } from "../errors.ts";
+import { encodeCursor } from "./cursor.ts";
 import type { StateRecord } from "./model.ts";
 import type { RecordStore, Scope } from "./record-store.ts";
-import { type RowDraft, type StoredRow, toRecord } from "./row.ts";
+import { type RowDraft, type StoredRow, toRecord, toRecordAt } from "./row.ts";
 import type { Moment, Next, Rules } from "./rules.ts";
 import type { Keyer } from "./secondary.ts";
 
@@ -63,7 +64,7 @@ export class Kit<D, S extends string> {
     scope: Scope,
     decide: (current: StoredRow | null, moment: Moment) => Next,
     o: { expectAbsent?: boolean } = {},
-  ): Promise<StoredRow> {
+  ): Promise<StateRecord<D, S>> {
     // First by what is likely; a refusal counts only when the record has been read.
     let current: StoredRow | null | undefined = o.expectAbsent ? null : this.store.recall(id);
     let isRead = false;
@@ -81,8 +82,17 @@ export class Kit<D, S extends string> {
         current = undefined;
         continue;
       }
-      const [row] = await this.store.write([{ base: current, next }], { epoch: moment.epoch }, scope);
-      if (row) return row;
+      // All but its cursor, which depends on where the store has put it.
+      let record: StateRecord<D, S> | undefined;
+      const meanwhile = (): void => {
+        record = toRecordAt(next, "");
+      };
+      const [row] = await this.store.write([{ base: current, next }], { epoch: moment.epoch }, { ...scope, meanwhile });
+      if (row) {
+        if (record === undefined) return this.record(row);
+        record.cursor = encodeCursor(row);
+        return record;
+      }
       current = undefined;
     }
   }

@@ -13,6 +13,11 @@ export interface Scope {
   readonly until: number;
   /** Told of each commit that answered this caller, where somebody wants to know. */
   readonly onCommit?: ((commit: CommitTimes, waitedMs: number) => void) | undefined;
+  /**
+   * For what can be done while the disk is waited for, and would else be done by everybody at once after it. May be called
+   * once the store has all that was asked of it in this turn, if it has not answered by then.
+   */
+  readonly meanwhile?: (() => void) | undefined;
 }
 
 /** What a group commit took. */

@@ -37,6 +37,11 @@ export function checksum(index: number, row: Omit<RowDraft, "sum">): number {
 }
 
 export function toRecord<D, S extends string>(row: StoredRow): StateRecord<D, S> {
+  return toRecordAt<D, S>(row, encodeCursor(row));
+}
+
+/** Of a row whose place may not be known yet: then the cursor is filled in later. */
+export function toRecordAt<D, S extends string>(row: RowDraft, cursor: string): StateRecord<D, S> {
   return {
     id: row.id,
     state: row.state as S,
@@ -46,7 +51,7 @@ export function toRecord<D, S extends string>(row: StoredRow): StateRecord<D, S>
     epoch: row.epoch,
     ...(row.origin === null ? {} : { origin: row.origin }),
     data: JSON.parse(row.data) as D,
-    cursor: encodeCursor(row),
+    cursor,
   };
 }
 

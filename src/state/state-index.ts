@@ -218,8 +218,7 @@ export class OpenStateIndex<D, S extends string> implements StateIndex<D, S> {
     decide: (current: StoredRow | null, moment: Moment) => Next,
     o?: { expectAbsent: boolean },
   ): Promise<StateRecord<D, S>> {
-    const change = async () => this.#kit.record(await this.#kit.change(id, scope, decide, o));
-    return this.#serial.run(id, scope.signal, change);
+    return this.#serial.run(id, scope.signal, () => this.#kit.change(id, scope, decide, o));
   }
 
   #call<T>(run: () => Promise<T>): Promise<T> {

@@ -1,116 +1,155 @@
 /**
- * Requests and replies as they cross threads: as tuples, since a structured clone writes out the name of every field of
- * every object (8 µs a change in each direction, against 1).
+ * Requests and replies as they cross threads: what there is much of, laid end to end in one array. A structured clone writes
+ * out the name of every field of every object (8 µs a change in each direction), and takes its time for every array within
+ * an array (1 µs); this takes 0.4 µs.
  */
 import type { RowDraft } from "../row.ts";
-import type { Base, Change, FromWriter, Reply, Request, Result, ToWriter, WriteBody, WriteResult } from "./protocol.ts";
+import type { Base, Change, FromWriter, Reply, Request, ToWriter, WriteBody, WriteResult } from "./protocol.ts";
 
-type PackedBase = readonly [number, number, number, string, number, string | null];
-type PackedRow = readonly [
-  string,
-  string,
-  number,
-  number,
-  number,
-  number,
-  string | null,
-  string | null,
-  string,
-  number,
-];
-type PackedChange = readonly [PackedBase | null, PackedRow, boolean, number | null | undefined];
+/** Requests or replies, field by field. In place of an index number or epoch, {@link WHOLE}: one follows as it is. */
+type Tape = unknown[];
+const WHOLE = null;
+/** Where no record is replaced. */
+const NO_BASE = null;
 
-type PackedRequest =
-  | readonly [
-      slot: number,
-      index: number,
-      generation: number,
-      epoch: number | null,
-      changes: readonly PackedChange[],
-      mark: WriteBody["mark"],
-    ]
-  | readonly [slot: number, request: Request];
-type PackedReply =
-  | readonly [slot: number, epoch: number, outcomes: WriteResult["outcomes"]]
-  | readonly [slot: number, result: Result];
-
-export type PackedToWriter = readonly PackedRequest[] | Exclude<ToWriter, { requests: unknown }>;
+export type PackedToWriter = Tape | Exclude<ToWriter, { requests: unknown }>;
 type Replies = Extract<FromWriter, { replies: unknown }>;
-export type PackedFromWriter =
-  | readonly [replies: readonly PackedReply[], commit: Replies["commit"]]
-  | Exclude<FromWriter, Replies>;
+export type PackedFromWriter = Tape | Exclude<FromWriter, Replies>;
 
 export function packToWriter(message: ToWriter): PackedToWriter {
-  return "requests" in message ? message.requests.map(packRequest) : message;
+  if (!("requests" in message)) return message;
+  const tape: Tape = [];
+  for (const request of message.requests) packRequest(tape, request);
+  return tape;
 }
 
 export function unpackToWriter(message: PackedToWriter): ToWriter {
-  return isTuple(message) ? { requests: message.map(unpackRequest) } : message;
+  if (!isTape(message)) return message;
+  const requests: Request[] = [];
+  for (const reader = new Reader(message); !reader.done; ) requests.push(unpackRequest(reader));
+  return { requests };
 }
 
 export function packFromWriter(message: FromWriter): PackedFromWriter {
   if (!("replies" in message)) return message;
-  return [message.replies.map(packReply), message.commit];
+  const tape: Tape = [message.commit];
+  for (const reply of message.replies) packReply(tape, reply);
+  return tape;
 }
 
 export function unpackFromWriter(message: PackedFromWriter): FromWriter {
-  if (!isTuple(message)) return message;
-  const [replies, commit] = message;
-  return { replies: replies.map(unpackReply), ...(commit === undefined ? {} : { commit }) };
+  if (!isTape(message)) return message;
+  const reader = new Reader(message);
+  const commit = reader.next<Replies["commit"]>();
+  const replies: Reply[] = [];
+  while (!reader.done) replies.push(unpackReply(reader));
+  return commit === undefined ? { replies } : { replies, commit };
 }
 
-/** What there is much of in short form, everything else as it is. */
-function packRequest(request: Request): PackedRequest {
-  const { slot, body } = request;
-  if (body.kind !== "write") return [slot, request];
-  return [slot, body.index, body.generation, body.epoch, body.changes.map(packChange), body.mark];
+class Reader {
+  readonly #tape: Tape;
+  #at = 0;
+
+  constructor(tape: Tape) {
+    this.#tape = tape;
+  }
+
+  get done(): boolean {
+    return this.#at === this.#tape.length;
+  }
+
+  /** The next field, which the other side has put there as a T. */
+  next<T>(): T {
+    return this.#tape[this.#at++] as T;
+  }
 }
 
-function unpackRequest(packed: PackedRequest): Request {
-  if (packed.length === 2) return packed[1];
-  const [slot, index, generation, epoch, changes, mark] = packed;
-  return { slot, body: { kind: "write", index, generation, epoch, changes: changes.map(unpackChange), mark } };
+function packRequest(tape: Tape, { slot, body }: Request): void {
+  if (body.kind !== "write") {
+    tape.push(slot, WHOLE, body);
+    return;
+  }
+  tape.push(slot, body.index, body.generation, body.epoch, body.mark, body.changes.length);
+  for (const change of body.changes) packChange(tape, change);
 }
 
-function packChange({ base, next, quiet, tombstone }: Change): PackedChange {
-  const seen = tombstone === undefined ? undefined : (tombstone?.sum ?? null);
-  return [base === null ? null : packBase(base), packRow(next), quiet === true, seen];
+function unpackRequest(reader: Reader): Request {
+  const slot = reader.next<number>();
+  const index = reader.next<number | typeof WHOLE>();
+  if (index === WHOLE) return { slot, body: reader.next<Request["body"]>() };
+  const generation = reader.next<number>();
+  const epoch = reader.next<number | null>();
+  const mark = reader.next<WriteBody["mark"]>();
+  const changes: Change[] = [];
+  for (let left = reader.next<number>(); left > 0; left--) changes.push(unpackChange(reader));
+  return { slot, body: { kind: "write", index, generation, epoch, changes, mark } };
 }
 
-function unpackChange([base, next, quiet, tombstone]: PackedChange): Change {
-  const seen = typeof tombstone === "number" ? { sum: tombstone } : tombstone;
-  return { base: base === null ? null : unpackBase(base), next: unpackRow(next), quiet, tombstone: seen };
+function packChange(tape: Tape, { base, next, quiet, tombstone }: Change): void {
+  tape.push(quiet === true, tombstone === undefined ? undefined : (tombstone?.sum ?? null));
+  if (base === null) tape.push(NO_BASE);
+  else tape.push(base.rec, base.revision, base.sum, base.state, base.since, base.keys);
+  const { id, state, since, createdAt, revision, epoch, origin, keys, data, sum } = next;
+  tape.push(id, state, since, createdAt, revision, epoch, origin, keys, data, sum);
 }
 
-function packBase({ rec, revision, sum, state, since, keys }: Base): PackedBase {
-  return [rec, revision, sum, state, since, keys];
+function unpackChange(reader: Reader): Change {
+  const quiet = reader.next<boolean>();
+  const seen = reader.next<number | null | undefined>();
+  const rec = reader.next<number | typeof NO_BASE>();
+  return {
+    base: rec === NO_BASE ? null : unpackBase(reader, rec),
+    next: unpackRow(reader),
+    quiet,
+    tombstone: typeof seen === "number" ? { sum: seen } : seen,
+  };
 }
 
-function unpackBase([rec, revision, sum, state, since, keys]: PackedBase): Base {
-  return { rec, revision, sum, state, since, keys };
+function unpackBase(reader: Reader, rec: number): Base {
+  return {
+    rec,
+    revision: reader.next(),
+    sum: reader.next(),
+    state: reader.next(),
+    since: reader.next(),
+    keys: reader.next(),
+  };
 }
 
-function packRow({ id, state, since, createdAt, revision, epoch, origin, keys, data, sum }: RowDraft): PackedRow {
-  return [id, state, since, createdAt, revision, epoch, origin, keys, data, sum];
+/** In the order in which they were put there. */
+function unpackRow(reader: Reader): RowDraft {
+  return {
+    id: reader.next(),
+    state: reader.next(),
+    since: reader.next(),
+    createdAt: reader.next(),
+    revision: reader.next(),
+    epoch: reader.next(),
+    origin: reader.next(),
+    keys: reader.next(),
+    data: reader.next(),
+    sum: reader.next(),
+  };
 }
 
-function unpackRow([id, state, since, createdAt, revision, epoch, origin, keys, data, sum]: PackedRow): RowDraft {
-  return { id, state, since, createdAt, revision, epoch, origin, keys, data, sum };
-}
-
-function packReply({ slot, result }: Reply): PackedReply {
+function packReply(tape: Tape, { slot, result }: Reply): void {
   const value = result.ok ? (result.value as Partial<WriteResult> | null | undefined) : null;
-  if (value?.outcomes === undefined || value.epoch === undefined || value.redescribed !== undefined)
-    return [slot, result];
-  return [slot, value.epoch, value.outcomes];
+  if (value?.outcomes === undefined || value.epoch === undefined || value.redescribed !== undefined) {
+    tape.push(slot, WHOLE, result);
+    return;
+  }
+  tape.push(slot, value.epoch, value.outcomes.length, ...value.outcomes);
 }
 
-function unpackReply(packed: PackedReply): Reply {
-  if (packed.length === 2) return { slot: packed[0], result: packed[1] };
-  const [slot, epoch, outcomes] = packed;
+function unpackReply(reader: Reader): Reply {
+  const slot = reader.next<number>();
+  const epoch = reader.next<number | typeof WHOLE>();
+  if (epoch === WHOLE) return { slot, result: reader.next<Reply["result"]>() };
+  const outcomes: WriteResult["outcomes"][number][] = [];
+  for (let left = reader.next<number>(); left > 0; left--) outcomes.push(reader.next());
   return { slot, result: { ok: true, value: { epoch, outcomes } } };
 }
 
-function isTuple<T extends readonly unknown[]>(message: T | object): message is T {
+function isTape(message: Tape | object): message is Tape {
   return Array.isArray(message);
 }

@@ -31,6 +31,7 @@ export interface SubmitOptions {
   /** On the clock of `performance.now()`. */
   until: number;
   onCommit?: Scope["onCommit"];
+  meanwhile?: Scope["meanwhile"];
 }
 
 class Pending {
@@ -91,6 +92,10 @@ export class WriterClient {
   /** With the writer, by slot. */
   readonly #sent: (Pending | null)[];
   readonly #waiting = new Roll<Pending>();
+  /** Sent, with something to do in the meantime. */
+  #meanwhile: Pending[] = [];
+  /** Requests that the writer has not answered yet: of the others, some replies may still be unsettled here. */
+  #unanswered = 0;
   /** Told of what was committed, before those who asked for it are. */
   onCommit: (() => void) | null = null;
   /** There is a turn at whose end something may be sent; and replies that are yet to be settled. */
@@ -141,6 +146,7 @@ export class WriterClient {
 
   receive(message: FromWriter): void {
     if ("replies" in message) {
+      this.#unanswered -= message.replies.length;
       if (message.replies.some(({ result }) => result.ok)) this.onCommit?.();
       this.#settleInChunks(message.replies, message.commit ?? null, 0);
     } else if ("closed" in message) this.#closing?.resolve();
@@ -180,9 +186,11 @@ export class WriterClient {
       setImmediate(() => {
         this.#sending = false;
         this.#send();
-        if (!this.#settling) this.#slots.turnIsOver();
+        if (this.#settling) return;
+        this.#slots.turnIsOver();
+        if (this.#meanwhile.length > 0) setImmediate(() => this.#useWait());
       });
-    } else if (this.#free.length > 0 && this.#waiting.size >= (this.#underWay === 0 ? FIRST_CHUNK : CHUNK)) {
+    } else if (this.#free.length > 0 && this.#waiting.size >= (this.#unanswered === 0 ? FIRST_CHUNK : CHUNK)) {
       this.#send();
       this.#slots.turnGoesOn();
     }
@@ -198,8 +206,18 @@ export class WriterClient {
       this.#slots.reset(slot);
       this.#sent[slot] = pending;
       requests.push({ slot, body: pending.body });
+      if (pending.options.meanwhile !== undefined) this.#meanwhile.push(pending);
     }
-    if (requests.length > 0) this.#host.post({ requests });
+    if (requests.length === 0) return;
+    this.#unanswered += requests.length;
+    this.#host.post({ requests });
+  }
+
+  /** What those who are still waiting can do before they are answered. */
+  #useWait(): void {
+    const waiting = this.#meanwhile;
+    this.#meanwhile = [];
+    for (const pending of waiting) if (!pending.settled) pending.options.meanwhile?.();
   }
 
   /** Between two chunks those who were answered go on; promises do not let them before the turn of the event loop ends. */

@@ -17,8 +17,8 @@ export interface Surroundings {
   emit(message: FromWriter): void;
   /** Hands over what has come meanwhile, to `receive`. */
   pull(): void;
-  /** Awaited between two transactions. */
-  turn(): Promise<void>;
+  /** Awaited between two transactions; `answered` requests were in the one before. */
+  turn(answered: number): Promise<void>;
 }
 
 export class WriterLoop {
@@ -85,7 +85,7 @@ export class WriterLoop {
       const replies = writer.commit(this.#queue, this.#surroundings.pull);
       if (replies !== null) {
         this.#surroundings.emit({ replies, commit: writer.lastCommit });
-        await this.#surroundings.turn();
+        await this.#surroundings.turn(replies.length);
         continue;
       }
       const skipped = writer.skip(this.#queue);
