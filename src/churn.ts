@@ -96,7 +96,8 @@ function emptyBuckets<V>(count: number): (Entry<V> | null)[] {
 }
 
 /** FNV-1a over UTF-16 code units, from a seed. */
-function hashOf(key: string): number {
+/** 32 bits, other ones in each process. */
+export function hashOf(key: string): number {
   let hash = SEED;
   for (let at = 0; at < key.length; at++) hash = Math.imul(hash ^ key.charCodeAt(at), 0x0100_0193);
   return hash ^ (hash >>> 15);

@@ -3,7 +3,7 @@ import { ClosedError } from "../errors.ts";
 import { encodeCursor } from "./cursor.ts";
 import type { StateRecord } from "./model.ts";
 import type { RecordStore, Scope } from "./record-store.ts";
-import { type RowDraft, type StoredRow, toRecord, toRecordAt } from "./row.ts";
+import { parseAhead, type RowDraft, type StoredRow, toRecord, toRecordAt } from "./row.ts";
 import type { Moment, Next, Rules } from "./rules.ts";
 import type { Keyer } from "./secondary.ts";
 
@@ -86,6 +86,7 @@ export class Kit<D, S extends string> {
       let record: StateRecord<D, S> | undefined;
       const meanwhile = (): void => {
         record = toRecordAt(next, "");
+        parseAhead(next);
       };
       const [row] = await this.store.write([{ base: current, next }], { epoch: moment.epoch }, { ...scope, meanwhile });
       if (row) {

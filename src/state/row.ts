@@ -21,6 +21,8 @@ export interface RowDraft {
   readonly data: string;
   /** See {@link checksum}. */
   readonly sum: number;
+  /** The data, when it was parsed ahead: see {@link takeData}. */
+  parsed?: unknown;
 }
 
 export interface StoredRow extends RowDraft {
@@ -53,6 +55,22 @@ export function toRecordAt<D, S extends string>(row: RowDraft, cursor: string): 
     data: JSON.parse(row.data) as D,
     cursor,
   };
+}
+
+/** Of JSON: rows that are remembered must not hold much. */
+const MOST_PARSED_AHEAD = 1_024;
+
+/** For the next change of the row, which may come as soon as this one is acknowledged. */
+export function parseAhead(row: RowDraft): void {
+  if (row.data.length <= MOST_PARSED_AHEAD) row.parsed = JSON.parse(row.data);
+}
+
+/** The row's data. Nobody else gets the same object: whoever takes it may change it. */
+export function takeData(row: RowDraft): unknown {
+  const { parsed } = row;
+  if (parsed === undefined) return JSON.parse(row.data);
+  row.parsed = undefined;
+  return parsed;
 }
 
 export function keysOf(row: { readonly keys: string | null }): (string | number)[] {

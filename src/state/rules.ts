@@ -12,7 +12,7 @@ import {
 import { allows, DANGLING, isTerminal, type Lifecycle } from "./lifecycle.ts";
 import { checkId, checkInteger, checkText, checkTime, MAX_ORIGIN_BYTES, toJson } from "./limits.ts";
 import type { ImportRecord, NewRecord, Patch, TransitionOptions, UpdateOptions } from "./model.ts";
-import { type StoredRow, toRecord } from "./row.ts";
+import { type StoredRow, takeData, toRecord } from "./row.ts";
 
 /** A record as it shall be, before it has keys and a checksum. */
 export interface Next {
@@ -210,7 +210,7 @@ function entered(row: StoredRow, state: string, { now, epoch }: Moment, { data, 
 }
 
 function patched<D>(row: StoredRow, patch: Patch<D> | undefined): Content {
-  const data = JSON.parse(row.data) as unknown;
+  const data = takeData(row);
   if (patch === undefined) return { data, json: row.data };
   if (typeof patch === "function") {
     const whole = patch(data as D);

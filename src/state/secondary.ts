@@ -55,7 +55,7 @@ export class Keyer<D, S extends string> {
   #complete(place: RowPlace, data: unknown, json: string, registration: Registration): RowDraft {
     const { id, state, since, createdAt, revision, epoch, origin } = place;
     const keys = this.#keys(place, data as D, registration);
-    const row = { id, state, since, createdAt, revision, epoch, origin, keys, data: json, sum: 0 };
+    const row = { id, state, since, createdAt, revision, epoch, origin, keys, data: json, sum: 0, parsed: undefined };
     row.sum = checksum(registration.index, row);
     return row;
   }

@@ -3,38 +3,47 @@
  * need not be read again then. Somebody else may have changed it since; compare-and-set finds out, so nothing is ever
  * answered from here.
  */
-import { KeyTable } from "../../churn.ts";
+import { hashOf } from "../../churn.ts";
 import type { StoredRow } from "../row.ts";
 
-const MOST_ROWS = 1_024;
+/** A power of two. */
+const PAIRS = 1_024;
 /** Of JSON. Larger rows are read again: so much is kept at most. */
 const MOST_CHARACTERS = 4_096;
 
 export class RecentRows {
-  readonly #rows = new KeyTable<StoredRow>();
-  /** Ids in the order in which they came; the next to come takes the place of the oldest. */
-  readonly #ids: (string | undefined)[] = [];
-  #next = 0;
+  /** Each id has its pair of places, the later row in the first: what is pushed out was written long ago, mostly. */
+  readonly #rows: (StoredRow | undefined)[] = new Array(2 * PAIRS).fill(undefined);
 
   get(id: string): StoredRow | undefined {
-    return this.#rows.get(id);
+    const at = placeOf(id);
+    const row = this.#rows[at];
+    if (row?.id === id) return row;
+    const earlier = this.#rows[at + 1];
+    return earlier?.id === id ? earlier : undefined;
   }
 
   keep(row: StoredRow): void {
-    if (row.data.length > MOST_CHARACTERS) this.#rows.delete(row.id);
-    else if (!this.#rows.replace(row.id, row)) this.#add(row);
+    if (row.data.length > MOST_CHARACTERS) {
+      this.forget(row.id);
+      return;
+    }
+    const at = placeOf(row.id);
+    if (this.#rows[at]?.id !== row.id) this.#rows[at + 1] = this.#rows[at];
+    this.#rows[at] = row;
   }
 
   forget(id: string): void {
-    this.#rows.delete(id);
+    const at = placeOf(id);
+    if (this.#rows[at]?.id === id) {
+      this.#rows[at] = this.#rows[at + 1];
+      this.#rows[at + 1] = undefined;
+    } else if (this.#rows[at + 1]?.id === id) {
+      this.#rows[at + 1] = undefined;
+    }
   }
+}
 
-  /** The id may have been forgotten and have come again: then what it came with is forgotten early, and read again. */
-  #add(row: StoredRow): void {
-    const oldest = this.#ids[this.#next];
-    if (oldest !== undefined) this.#rows.delete(oldest);
-    this.#ids[this.#next] = row.id;
-    this.#next = (this.#next + 1) % MOST_ROWS;
-    this.#rows.set(row.id, row);
-  }
+function placeOf(id: string): number {
+  return 2 * (hashOf(id) & (PAIRS - 1));
 }

