@@ -40,7 +40,7 @@ export class Reader {
 
   /** Changes with every commit of another connection, this process's writer included. */
   dataVersion(): number {
-    return Number(this.#statements.one("PRAGMA data_version")?.["data_version"]);
+    return Number(this.#statements.one(sql.DATA_VERSION)?.["data_version"]);
   }
 
   find(wanted: RegisterBody): Description | null {

@@ -6,6 +6,9 @@ const VALUES = "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?";
 
 // ── the store, its indexes, their secondary indexes ─────────────────────────────────────────────────
 
+/** Another one whenever another connection has committed; inside a transaction, before it began. */
+export const DATA_VERSION = "PRAGMA data_version";
+
 export const STORE = "SELECT epoch, sum FROM store WHERE one = 1";
 export const SET_STORE =
   "INSERT INTO store (one, epoch, sum) VALUES (1, ?, ?) ON CONFLICT (one) DO UPDATE SET epoch = excluded.epoch, sum = excluded.sum";

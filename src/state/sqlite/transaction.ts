@@ -6,9 +6,10 @@
  * the transaction go on.
  */
 import { keysOf, type RowDraft } from "../row.ts";
-import { describe, register, setBuilt } from "./catalog.ts";
-import { assertRecord, assertSum, changeSum, DamageError, storeSum, sumOf } from "./checks.ts";
+import { register, setBuilt } from "./catalog.ts";
+import { assertRecord, changeSum, DamageError, sumOf } from "./checks.ts";
 import type { Statements } from "./database.ts";
+import type { Known } from "./known.ts";
 import type { Base, Body, Change, Description, PruneBody, WriteBody, WriteResult } from "./protocol.ts";
 import { storedRow } from "./reader.ts";
 import * as sql from "./sql.ts";
@@ -23,14 +24,16 @@ type Place = Pick<Base, "rec" | "state" | "since" | "keys">;
 
 export class Transaction {
   readonly #statements: Statements;
-  readonly #indexes = new Map<number, Description>();
+  readonly #known: Known;
   readonly #counts = new Map<string, { index: number; state: string; by: number }>();
-  #epoch: number | undefined;
   /** The last change that fell on a multiple of TRIM_EVERY. */
   #trimAt = 0;
 
-  constructor(statements: Statements) {
+  /** It has begun already. */
+  constructor(statements: Statements, known: Known) {
     this.#statements = statements;
+    this.#known = known;
+    known.begin();
   }
 
   execute(body: Body): unknown {
@@ -40,14 +43,14 @@ export class Transaction {
       case "prune":
         return this.#prune(body);
       case "epoch":
-        return this.#beginEpoch();
+        return this.#known.beginEpoch();
       case "register":
-        this.#indexes.clear();
+        this.#known.redescribe();
         return register(this.#statements, body);
       case "describe":
-        return this.#describe(body.index);
+        return this.#known.describe(body.index);
       case "built":
-        this.#indexes.clear();
+        this.#known.redescribe();
         return setBuilt(this.#statements, body.index, body.secondary);
       case "delivered":
         for (const sequence of body.sequences) this.#statements.run(sql.DELETE_OUTBOX, sequence, body.index);
@@ -57,13 +60,13 @@ export class Transaction {
 
   /** What is left to be done before COMMIT. */
   finish(): void {
-    for (const { index, state, by } of this.#counts.values()) if (by !== 0) this.#count(index, state, by);
+    for (const { index, state, by } of this.#counts.values()) if (by !== 0) this.#known.count(index, state, by);
     if (this.#trimAt > CHANGES_KEPT) this.#statements.run(sql.TRIM_CHANGES, this.#trimAt - CHANGES_KEPT);
   }
 
   #write({ index, generation, epoch, changes, mark }: WriteBody): WriteResult {
-    const description = this.#describe(index);
-    const current = this.#currentEpoch();
+    const description = this.#known.describe(index);
+    const current = this.#known.epoch;
     if (description.generation !== generation) return { outcomes: [], epoch: current, redescribed: description };
     if (epoch !== null && epoch !== current) return { outcomes: changes.map(() => "conflict"), epoch: current };
     const outcomes = changes.map((change) => this.#change(description, change));
@@ -139,15 +142,6 @@ export class Transaction {
     else count.by += by;
   }
 
-  #count(index: number, state: string, by: number): void {
-    const row = this.#statements.one(sql.COUNTER, index, state);
-    const before = Number(row?.["n"] ?? 0);
-    if (row !== undefined) assertSum(`the counter of "${state}"`, sumOf(index, state, before), row["sum"]);
-    const after = before + by;
-    if (after < 0) throw new DamageError(`the counter of "${state}" would fall to ${after}`);
-    this.#statements.run(sql.SET_COUNTER, index, state, after, sumOf(index, state, after));
-  }
-
   #log({ index, mirrored }: Description, rec: number, previous: string | null, row: RowDraft): void {
     const { id, state, since, createdAt, revision, epoch, origin, keys, data } = row;
     const sum = changeSum(row.sum, previous);
@@ -158,7 +152,7 @@ export class Transaction {
   }
 
   #prune({ index, state, before, keep, limit }: PruneBody): { pruned: number; more: boolean } {
-    const description = this.#describe(index);
+    const description = this.#known.describe(index);
     const end = this.#statements.one(sql.LAST_ENTRY, description.listing, state, "", keep);
     if (end === undefined) return { pruned: 0, more: false };
     const upTo = [Number(end["since"]), Number(end["rec"])] as const;
@@ -187,32 +181,6 @@ export class Transaction {
 
   #tombstone(index: number, id: string): number | null {
     return (this.#statements.one(sql.TOMBSTONE, index, id)?.["sum"] as number | undefined) ?? null;
-  }
-
-  #beginEpoch(): number {
-    const epoch = this.#currentEpoch() + 1;
-    this.#statements.run(sql.SET_STORE, epoch, storeSum(epoch));
-    this.#epoch = epoch;
-    return epoch;
-  }
-
-  #currentEpoch(): number {
-    if (this.#epoch === undefined) {
-      const row = this.#statements.one(sql.STORE);
-      if (row === undefined) throw new DamageError("the store's own row is gone");
-      this.#epoch = Number(row["epoch"]);
-      assertSum("the store's epoch", storeSum(this.#epoch), row["sum"]);
-    }
-    return this.#epoch;
-  }
-
-  #describe(index: number): Description {
-    let description = this.#indexes.get(index);
-    if (description === undefined) {
-      description = describe(this.#statements, index);
-      this.#indexes.set(index, description);
-    }
-    return description;
   }
 }
 

@@ -7,6 +7,7 @@ import type { CommitTimes } from "../record-store.ts";
 import { type DatabaseSync, Statements } from "./database.ts";
 import { failureOf, TypedFailure } from "./failure.ts";
 import type { Guard } from "./guard.ts";
+import { Known } from "./known.ts";
 import type { OpenStore } from "./open.ts";
 import type { Reply, Request, Result } from "./protocol.ts";
 import type { Slots } from "./slots.ts";
@@ -23,6 +24,7 @@ interface Taken {
 export class Writer {
   readonly #database: DatabaseSync;
   readonly #statements: Statements;
+  readonly #known: Known;
   readonly #path: string;
   readonly #inode: bigint | null;
   readonly #slots: Slots;
@@ -34,6 +36,7 @@ export class Writer {
   constructor({ database, guard }: OpenStore, path: string, slots: Slots) {
     this.#database = database;
     this.#statements = new Statements(database);
+    this.#known = new Known(this.#statements);
     this.#path = path;
     this.#inode = inodeOf(path);
     this.#slots = slots;
@@ -73,7 +76,7 @@ export class Writer {
       return [...skipped, ...taken.map(replyOf)];
     }
     try {
-      const transaction = new Transaction(this.#statements);
+      const transaction = new Transaction(this.#statements, this.#known);
       while (taken.length < MOST_REQUESTS) {
         if (queue.length === 0) pull();
         const next = takeNext();
@@ -119,7 +122,7 @@ export class Writer {
       }
       try {
         this.#statements.run("BEGIN IMMEDIATE");
-        const transaction = new Transaction(this.#statements);
+        const transaction = new Transaction(this.#statements, this.#known);
         this.#execute(transaction, taken);
         transaction.finish();
         this.#statements.run("COMMIT");
@@ -155,6 +158,7 @@ export class Writer {
 
   /** SQLite has ended the transaction itself after some errors (a full disk, an I/O error). */
   #rollback(): void {
+    this.#known.forget();
     if (this.#database.isTransaction === false) return;
     try {
       this.#database.exec("ROLLBACK");
