@@ -13,6 +13,8 @@ export interface BareLeases {
   insert(id: string, data: StepLease): void;
   /** Another state, a patch over the data, or both. */
   change(id: string, state: string | null, patch: StepLease): void;
+  /** One that has ended long ago, for a history: without its changes. */
+  insertEnded(id: string, since: number, data: StepLease): void;
   /** Reads records and data. */
   active(): { id: string; data: StepLease }[];
   close(): unknown;
@@ -31,18 +33,18 @@ function keysOf({ workerName = "", dispatchId = "" }: StepLease): string[] {
 }
 
 const SCHEMA = `
-  CREATE TABLE record (rec INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, state TEXT NOT NULL, since INTEGER NOT NULL,
+  CREATE TABLE IF NOT EXISTS record (rec INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, state TEXT NOT NULL, since INTEGER NOT NULL,
     revision INTEGER NOT NULL, data TEXT NOT NULL) STRICT;
-  CREATE TABLE entry (key TEXT NOT NULL, state TEXT NOT NULL, since INTEGER NOT NULL, rec INTEGER NOT NULL,
+  CREATE TABLE IF NOT EXISTS entry (key TEXT NOT NULL, state TEXT NOT NULL, since INTEGER NOT NULL, rec INTEGER NOT NULL,
     PRIMARY KEY (key, state, since, rec)) STRICT, WITHOUT ROWID;
-  CREATE TABLE counter (state TEXT PRIMARY KEY, n INTEGER NOT NULL) STRICT;
-  CREATE TABLE change (seq INTEGER PRIMARY KEY, rec INTEGER NOT NULL, id TEXT NOT NULL, state TEXT NOT NULL,
+  CREATE TABLE IF NOT EXISTS counter (state TEXT PRIMARY KEY, n INTEGER NOT NULL) STRICT;
+  CREATE TABLE IF NOT EXISTS change (seq INTEGER PRIMARY KEY, rec INTEGER NOT NULL, id TEXT NOT NULL, state TEXT NOT NULL,
     since INTEGER NOT NULL, data TEXT NOT NULL) STRICT;
 `;
 
 export function sqliteLeases(dir: string): BareLeases {
   const db = new DatabaseSync(join(dir, "leases.sqlite"));
-  db.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; ${SCHEMA}`);
+  db.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -16000; ${SCHEMA}`);
   const prepared = new Map<string, StatementSync>();
   const sql = (text: string): StatementSync => {
     const statement = prepared.get(text) ?? db.prepare(text);
@@ -86,6 +88,10 @@ export function sqliteLeases(dir: string): BareLeases {
         list(old.rec, state, since, data);
       }
       log(old.rec, id, now, since, json);
+    },
+    insertEnded(id, since, data) {
+      const insert = sql("INSERT INTO record VALUES (NULL, ?, 'completed', ?, 3, ?)");
+      list(Number(insert.run(id, since, JSON.stringify(data)).lastInsertRowid), "completed", since, data);
     },
     active: () =>
       sql(`SELECT r.id, r.data FROM entry AS e JOIN record AS r ON r.rec = e.rec
@@ -134,6 +140,11 @@ export function lmdbLeases(dir: string): BareLeases {
       for (const key of entryKeys(id, state, since, data)) entries.putSync(key, id);
       count(old.state, -1);
       count(state, 1);
+    },
+    insertEnded(id, since, data) {
+      records.putSync(id, JSON.stringify({ state: "completed", since, revision: 3, data }));
+      for (const key of entryKeys(id, "completed", since, data)) entries.putSync(key, id);
+      count("completed", 1);
     },
     active() {
       const found: { id: string; data: StepLease }[] = [];

@@ -1,5 +1,6 @@
 /** Step leases: a history to ask among, generated once, and the library's index over it. */
 import type { ImportItem, LeaseIndex, StepLease, StepLeaseState } from "../../src/state/index.ts";
+import { sqliteLeases } from "../baselines/leases.ts";
 import { generated } from "./cache.ts";
 import { type Context, count } from "./context.ts";
 import { load } from "./library.ts";
@@ -43,6 +44,25 @@ export function leaseHistory(context: Context, records: number): Promise<string>
     context.progress(label, records, records);
   });
 }
+
+/** The same history in {@link sqliteLeases}, for what is to be compared with it. */
+export function bareHistory(context: Context, records: number): Promise<string> {
+  return generated(`bare-leases-${records}`, async (dir) => {
+    const bare = sqliteLeases(dir);
+    const label = `generate ${count(records)} leases by hand`;
+    for (let from = 0; from < records; from += BARE_BATCH) {
+      bare.transaction(() => {
+        for (let n = from; n < Math.min(from + BARE_BATCH, records); n++)
+          bare.insertEnded(leaseId(n), sinceOf(n), leaseData(n));
+      });
+      context.progress(label, from, records);
+    }
+    bare.close();
+    context.progress(label, records, records);
+  });
+}
+
+const BARE_BATCH = 10_000;
 
 async function* ended(records: number): AsyncIterableIterator<ImportItem<StepLease, StepLeaseState>> {
   for (let n = 0; n < records; n++) {
