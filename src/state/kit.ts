@@ -35,7 +35,7 @@ export class Kit<D, S extends string> {
   scope(signal?: AbortSignal): Scope {
     this.#closing.signal.throwIfAborted();
     signal?.throwIfAborted();
-    return { signal, ...this.lastScope() };
+    return { signal, until: performance.now() + this.#deadlineMs, meanwhile: undefined };
   }
 
   /** For what closing waits for, and would otherwise be done again by the next process. */
@@ -84,11 +84,11 @@ export class Kit<D, S extends string> {
       }
       // All but its cursor, which depends on where the store has put it.
       let record: StateRecord<D, S> | undefined;
-      const meanwhile = (): void => {
+      scope.meanwhile = () => {
         record = toRecordAt(next, "");
         parseAhead(next);
       };
-      const [row] = await this.store.write([{ base: current, next }], { epoch: moment.epoch }, { ...scope, meanwhile });
+      const [row] = await this.store.write([{ base: current, next }], moment, scope);
       if (row) {
         if (record === undefined) return this.record(row);
         record.cursor = encodeCursor(row);

@@ -17,7 +17,7 @@ export interface Scope {
    * For what can be done while the disk is waited for, and would else be done by everybody at once after it. May be called
    * once the store has all that was asked of it in this turn, if it has not answered by then.
    */
-  readonly meanwhile?: (() => void) | undefined;
+  meanwhile?: (() => void) | undefined;
 }
 
 /** What a group commit took. */

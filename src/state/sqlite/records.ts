@@ -88,16 +88,16 @@ export class SqliteRecords implements RecordStore {
     const { outcomes, epoch, redescribed } = await this.#store.submit<WriteResult>(body, scope);
     this.#store.epoch = epoch;
     if (redescribed !== undefined) this.#redescribe(redescribed);
-    return changes.map(({ next }, at) => {
+    const rows: (StoredRow | null)[] = [];
+    for (let at = 0; at < changes.length; at++) {
+      const { next } = changes[at] as RowChange;
       const rec = outcomes[at];
-      if (typeof rec !== "number") {
-        this.#recent.forget(next.id);
-        return null;
-      }
-      const row = stored(next, rec);
-      if (changes.length === 1) this.#recent.keep(row);
-      return row;
-    });
+      const row = typeof rec === "number" ? stored(next, rec) : null;
+      if (row === null) this.#recent.forget(next.id);
+      else if (changes.length === 1) this.#recent.keep(row);
+      rows.push(row);
+    }
+    return rows;
   }
 
   prune(
