@@ -1,9 +1,9 @@
 /** Transitions from now on, of every process, none left out. */
-import { deferred } from "../abort.ts";
+import { abortable, deferred } from "../abort.ts";
 import { WatchLaggedError } from "../errors.ts";
 import type { Kit } from "./kit.ts";
 import type { StateTransition, WatchOptions } from "./model.ts";
-import type { StoredChange } from "./record-store.ts";
+import type { ChangeMark, StoredChange } from "./record-store.ts";
 
 /** Read at a time; what is not consumed yet stays in the store. */
 const PAGE = 256;
@@ -24,7 +24,9 @@ export function watch<D, S extends string>(
 ): AsyncIterableIterator<StateTransition<D, S>> {
   const states = o.states === undefined ? null : kit.rules.checkStates(o.states);
   const left = new AbortController();
-  const changes = follow(kit, kit.store.lastChange(), o.signal, AbortSignal.any([stop, left.signal]));
+  const now = kit.store.lastChange(kit.scope(o.signal));
+  now.catch(() => {}); // Thrown by the first next().
+  const changes = follow(kit, now, o.signal, AbortSignal.any([stop, left.signal]));
   const transitions = select(kit, changes, states);
   return {
     next: () => transitions.next(),
@@ -51,11 +53,11 @@ async function* select<D, S extends string>(
 
 async function* follow<D, S extends string>(
   kit: Kit<D, S>,
-  from: number,
+  from: Promise<ChangeMark>,
   signal: AbortSignal | undefined,
   stop: AbortSignal,
 ): AsyncGenerator<StoredChange, undefined> {
-  for (let after = from; ; ) {
+  for (let after = await abortable(from, signal); ; ) {
     const found = await look(kit, after, signal, stop);
     if (found === null) return;
     after = found.upTo;
@@ -70,16 +72,16 @@ async function* follow<D, S extends string>(
 /** Waits until there is something behind `after`; null when told to stop. */
 async function look<D, S extends string>(
   kit: Kit<D, S>,
-  after: number,
+  after: ChangeMark,
   signal: AbortSignal | undefined,
   stop: AbortSignal,
-): Promise<{ changes: StoredChange[]; upTo: number } | null> {
+): Promise<{ changes: StoredChange[]; upTo: ChangeMark } | null> {
   let bell: Bell | null = null;
   try {
     for (;;) {
       if (stop.aborted) return null;
       const found = await kit.store.changes(after, PAGE, kit.scope(signal));
-      if (found === null) throw new WatchLaggedError(kit.rules.name, after);
+      if (found === null) throw new WatchLaggedError(kit.rules.name, after.seq);
       if (found.changes.length > 0) return found;
       // Once the bell hangs, look again: what was committed in between is not slept over.
       if (bell === null) bell = new Bell(kit, [signal, stop]);

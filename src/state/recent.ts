@@ -3,8 +3,8 @@
  * need not be read again then. Somebody else may have changed it since; compare-and-set finds out, so nothing is ever
  * answered from here.
  */
-import { KeyTable } from "../../churn.ts";
-import type { StoredRow } from "../row.ts";
+import { KeyTable } from "../churn.ts";
+import type { StoredRow } from "./row.ts";
 
 const MOST_ROWS = 1_024;
 /** Of JSON. Larger rows are read again: so much is kept at most. */
