@@ -9,7 +9,6 @@ import {
   constants,
   cpSync,
   existsSync,
-  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -22,7 +21,6 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import postgres from "postgres";
-import { runtimeArgs } from "./spawn.ts";
 
 export interface PostgresServer {
   readonly port: number;
@@ -113,26 +111,6 @@ export async function startServer({ fsync = false }: ServerOptions = {}): Promis
     rmSync(dir, { recursive: true, force: true });
     throw error;
   }
-}
-
-/**
- * The server that all test files of a run share; the first that asks starts it. A string: why there is none.
- * It is ended when the process that runs the tests has ended, however that came.
- */
-export async function sharedServer(): Promise<PostgresServer | string> {
-  const runner = process.ppid;
-  const dir = join(tmpdir(), `tussock-postgres-of-${runner}`);
-  const answer = join(dir, "server.json");
-  if (mkdirSync(dir, { recursive: true }) !== undefined) {
-    const child = new URL("./postgres.child.ts", import.meta.url);
-    spawn(process.execPath, runtimeArgs(child, [dir, String(runner)]), { detached: true, stdio: "ignore" }).unref();
-  }
-  const until = performance.now() + START_MS;
-  while (!existsSync(answer)) {
-    if (performance.now() > until) return "it does not start";
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-  return JSON.parse(readFileSync(answer, "utf8")) as PostgresServer | string;
 }
 
 function unprivileged(): Owner | undefined {
