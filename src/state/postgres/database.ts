@@ -6,6 +6,7 @@ import { abortable, type Deferred, deferred, delay } from "../../abort.ts";
 import { Roll, type Seat, Underway } from "../../churn.ts";
 import { ClosedError, StateStoreBusyError, StateStoreUnavailableError, WriteDeadlineError } from "../../errors.ts";
 import type { Scope } from "../record-store.ts";
+import type { Clients } from "./client.ts";
 import { DatabaseClock } from "./clock.ts";
 import { causeOf, kindOf, toError } from "./failure.ts";
 import { describePlace, type PostgresClient } from "./source.ts";
@@ -24,19 +25,32 @@ const LONGEST_TIMER_MS = 2_147_483_647;
 
 const DEFAULT_CONNECTIONS = 10;
 
-export class Database {
+/** A client, and its statements. */
+interface Pool {
   readonly client: PostgresClient;
+  readonly underWay: Underway;
+}
+
+function poolOf(client: PostgresClient): Pool {
+  return { client, underWay: new Underway() };
+}
+
+export class Database {
   readonly schema: string;
   /** As errors name it. */
   readonly place: string;
   readonly clock = new DatabaseClock();
+  readonly #clients: Clients;
+  #pool: Pool;
   #free: number;
   readonly #waiting = new Roll<Deferred<void>>();
   readonly #underWay = new Underway();
   readonly #closing = new AbortController();
 
-  constructor(client: PostgresClient, schema: string) {
-    this.client = client;
+  constructor(clients: Clients, schema: string) {
+    const { first: client } = clients;
+    this.#clients = clients;
+    this.#pool = poolOf(client);
     this.schema = schema;
     this.place = describePlace(client, schema);
     const { max } = client.options as { max?: unknown };
@@ -111,6 +125,7 @@ export class Database {
   async close(): Promise<void> {
     this.#closing.abort(new ClosedError("the state store"));
     await this.#underWay.over();
+    await this.#clients.end(this.#pool.client, 1);
   }
 
   /** The error of a statement that did nothing. */
@@ -119,8 +134,29 @@ export class Database {
   }
 
   #send(statement: string, parameters: readonly Parameter[]): Promise<Columns[]> {
-    const query = this.client.unsafe(statement, parameters as never[], { prepare: true });
-    return this.#underWay.track(rowsOf(query.values()));
+    return this.#underWay.track(this.#pool.underWay.track(this.#run(this.#pool, statement, parameters)));
+  }
+
+  async #run(pool: Pool, statement: string, parameters: readonly Parameter[]): Promise<Columns[]> {
+    try {
+      return Array.from(
+        await pool.client.unsafe(statement, parameters as never[], { prepare: true }).values(),
+      ) as Columns[];
+    } catch (error) {
+      if (kindOf(error) === "lost") this.#renew(pool);
+      throw error;
+    }
+  }
+
+  /**
+   * A connection that is cut while a statement waits in the driver's buffer never comes up again: what it would send first is
+   * not sent, and each use of it ends in a timeout (postgres 3.4.9, `nextWriteTimer` in `closed`). So its client is left.
+   */
+  #renew(lost: Pool): void {
+    if (this.#pool !== lost) return;
+    this.#pool = poolOf(this.#clients.another());
+    const ended = lost.underWay.over().then(() => this.#clients.end(lost.client, 0));
+    this.#underWay.track(ended).catch(() => {});
   }
 
   /** As long as the deadline allows, and a little more for the answer that it has passed. */
@@ -189,10 +225,6 @@ export class Database {
       else next.resolve();
     };
   }
-}
-
-async function rowsOf(query: PromiseLike<ArrayLike<unknown>>): Promise<Columns[]> {
-  return Array.from(await query) as Columns[];
 }
 
 /** Of one-line arrays as PostgreSQL writes them; the driver's own would need to know each type. */

@@ -2,7 +2,7 @@
 import { abortable } from "../../abort.ts";
 import { InvalidArgumentError, SchemaVersionError, StateStoreUnavailableError } from "../../errors.ts";
 import type { Scope } from "../record-store.ts";
-import { makeClient } from "./client.ts";
+import { clientsOf } from "./client.ts";
 import { codeOf } from "./failure.ts";
 import { NOW } from "./functions.ts";
 import { migration, SCHEMA_VERSION } from "./schema.ts";
@@ -49,7 +49,7 @@ export async function acquireStore(place: Place, scope: Scope): Promise<StoreLea
     entries.delete(key);
     shared.abandon.abort();
     const store = await shared.opening.catch(() => null);
-    if (store !== null) await close(place, store);
+    await store?.close();
   };
   try {
     return { store: await abortable(shared.opening, scope.signal), release: once(release) };
@@ -60,21 +60,15 @@ export async function acquireStore(place: Place, scope: Scope): Promise<StoreLea
 }
 
 async function open(place: Place, scope: Scope): Promise<PostgresStore> {
-  const client = await makeClient(place);
-  const store = new PostgresStore(client, place.schema);
+  const store = new PostgresStore(clientsOf(place), place.schema);
   try {
     await checkServer(store, scope);
     await migrate(store, scope);
     return store;
   } catch (error) {
-    await close(place, store);
+    await store.close();
     throw error;
   }
-}
-
-async function close({ client }: Place, store: PostgresStore): Promise<void> {
-  await store.close();
-  if (client === null) await store.database.client.end({ timeout: 1 });
 }
 
 async function checkServer({ database }: PostgresStore, scope: Scope): Promise<void> {
@@ -124,12 +118,13 @@ async function versionOf({ database }: PostgresStore, scope: Scope): Promise<num
   }
 }
 
-function keyOf({ client, url, options, schema }: Place): string {
+function keyOf({ client, driver, url, options, schema }: Place): string {
   const named = (_: string, value: unknown): unknown => {
     if (typeof value !== "function" && !(value instanceof Uint8Array)) return value;
     return identityOf(value);
   };
-  return JSON.stringify([schema, client === null ? null : identityOf(client), url ?? null, options], named);
+  const [own, code] = [client, driver].map((each) => (each === null ? null : identityOf(each)));
+  return JSON.stringify([schema, own, code, url ?? null, options], named);
 }
 
 function identityOf(value: object): string {

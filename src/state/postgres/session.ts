@@ -5,7 +5,7 @@
  */
 import { clearInterval, clearTimeout, setInterval, setTimeout } from "node:timers";
 import type { MirrorRight } from "../record-store.ts";
-import { makeSession } from "./client.ts";
+import type { Clients } from "./client.ts";
 import { channelOf, lockOf } from "./schema.ts";
 import type { PostgresClient } from "./source.ts";
 
@@ -15,20 +15,20 @@ const POLL_MS = 1_000;
 const PAUSE_MS = 100;
 
 export class Session {
-  readonly #client: PostgresClient;
+  readonly #clients: Clients;
   readonly #schema: string;
   /** Leaves out what this process has sent itself. */
   readonly #ownName: string;
   readonly #onChange: () => void;
-  #opening: Promise<PostgresClient> | null = null;
+  #session: PostgresClient | null = null;
   readonly #rights = new Set<{ held: boolean }>();
   #listening = false;
   #timer: NodeJS.Timeout | undefined;
   #retry: NodeJS.Timeout | undefined;
   #closed = false;
 
-  constructor(client: PostgresClient, schema: string, ownName: string, onChange: () => void) {
-    this.#client = client;
+  constructor(clients: Clients, schema: string, ownName: string, onChange: () => void) {
+    this.#clients = clients;
     this.#schema = schema;
     this.#ownName = ownName;
     this.#onChange = onChange;
@@ -47,7 +47,7 @@ export class Session {
 
   /** A lock of the database's that this process has until it releases it, or loses its connection. */
   async tryLock(what: string): Promise<MirrorRight | null> {
-    const session = await this.#open();
+    const session = this.#open();
     const lock = lockOf(this.#schema, what);
     // Held anew by the same connection, it would count twice.
     const right = { held: true };
@@ -77,24 +77,25 @@ export class Session {
   async close(): Promise<void> {
     this.listen(false);
     this.#closed = true;
-    const session = await this.#opening?.catch(() => null);
-    await session?.end({ timeout: 1 });
+    await this.#endSession();
   }
 
-  #open(): Promise<PostgresClient> {
-    this.#opening ??= makeSession(this.#client, {
-      onnotify: (_, payload) => {
+  #open(): PostgresClient {
+    this.#session ??= this.#clients.another({
+      max: 1,
+      idle_timeout: null,
+      max_lifetime: null,
+      onnotify: (_: string, payload: string) => {
         if (payload !== this.#ownName) this.#onChange();
       },
       onclose: () => this.#lost(),
     });
-    return this.#opening;
+    return this.#session;
   }
 
   #listen(): void {
     const channel = channelOf(this.#schema);
-    this.#open()
-      .then((session) => session.unsafe(`LISTEN ${channel}`).values())
+    Promise.resolve(this.#open().unsafe(`LISTEN ${channel}`).values())
       // What was committed before it listened is told of by nobody else.
       .then(this.#onChange, () => this.#listenAgain());
   }
@@ -107,6 +108,14 @@ export class Session {
   #lost(): void {
     for (const right of this.#rights) right.held = false;
     this.#rights.clear();
+    // The driver's connection may not come up again: see Database.
+    void this.#endSession();
     this.#listenAgain();
+  }
+
+  async #endSession(): Promise<void> {
+    const session = this.#session;
+    this.#session = null;
+    if (session !== null) await this.#clients.end(session, 1);
   }
 }

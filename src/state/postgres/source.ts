@@ -14,6 +14,9 @@ export interface PostgresQuery extends PromiseLike<ArrayLike<unknown>> {
   values(): PromiseLike<ArrayLike<unknown>>;
 }
 
+/** The function that the package `postgres` exports. */
+export type PostgresDriver = (...from: (string | object)[]) => PostgresClient;
+
 /** Where the server is, and as whom: what the package `postgres` takes as options (`max`, `ssl`, `prepare`, …), and a schema. */
 export interface PostgresSettings {
   /** `postgres://user@host:port/database`. Or the same in parts, or a client. */
@@ -27,6 +30,8 @@ export interface PostgresSettings {
   max?: number | undefined;
   /** An existing client, which is used and not ended. */
   client?: PostgresClient | undefined;
+  /** The package `postgres` itself, where it cannot be found at run time: in a bundle, in a compiled program. */
+  driver?: PostgresDriver | undefined;
   /** Of the tables; made when it is not there. Default `tussock`. */
   schema?: string | undefined;
   /** Any other option of the package `postgres`. */
@@ -43,6 +48,7 @@ export type PostgresSource = string | URL | PostgresClient | PostgresSettings;
 export interface Place {
   readonly schema: string;
   readonly client: PostgresClient | null;
+  readonly driver: PostgresDriver | null;
   readonly url: string | undefined;
   /** For the package `postgres`. */
   readonly options: Readonly<Record<string, unknown>>;
@@ -55,14 +61,17 @@ const SCHEMA = /^[a-z_][a-z0-9_]{0,49}$/;
 /** @throws InvalidArgumentError; a source is never shown in it, for it may hold a password */
 export function checkSource(source: unknown): Place {
   const settings = settingsOf(source);
-  const { schema = DEFAULT_SCHEMA, client, url, ...options } = settings;
+  const { schema = DEFAULT_SCHEMA, client, driver, url, ...options } = settings;
   if (typeof schema !== "string" || !SCHEMA.test(schema)) {
     const expected = "a name of lower-case letters, digits and _, of at most 50 characters";
     throw new InvalidArgumentError("postgres.schema", schema, expected);
   }
   if (client !== undefined && !isClient(client))
     throw new InvalidArgumentError("postgres.client", "something else", "a client of the package `postgres`");
-  return { schema, client: client ?? null, url: url === undefined ? undefined : checkUrl(url), options };
+  if (driver !== undefined && typeof driver !== "function")
+    throw new InvalidArgumentError("postgres.driver", "something else", "what the package `postgres` exports");
+  const place = { schema, client: client ?? null, driver: driver ?? null, options };
+  return { ...place, url: url === undefined ? undefined : checkUrl(url) };
 }
 
 function settingsOf(source: unknown): PostgresSettings {

@@ -1,9 +1,9 @@
 /** One database that this process has open: who writes to it, who hears of commits, and what time it is there. */
 import { clearTimeout, setTimeout } from "node:timers";
+import type { Clients } from "./client.ts";
 import { Database } from "./database.ts";
 import { channelOf } from "./schema.ts";
 import { Session } from "./session.ts";
-import type { PostgresClient } from "./source.ts";
 
 /** A notification in each transaction would make all commits of the database wait for one another. */
 const NOTIFY_EVERY_MS = 50;
@@ -31,9 +31,9 @@ export class PostgresStore {
   #trimming: Promise<unknown> = Promise.resolve();
   #closed = false;
 
-  constructor(client: PostgresClient, schema: string) {
-    this.database = new Database(client, schema);
-    this.session = new Session(client, schema, this.#name, () => this.#ring());
+  constructor(clients: Clients, schema: string) {
+    this.database = new Database(clients, schema);
+    this.session = new Session(clients, schema, this.#name, () => this.#ring());
   }
 
   /** Calls `listener` after commits: at once after those of this process, soon after those of another. */
