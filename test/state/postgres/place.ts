@@ -1,7 +1,7 @@
 /** A schema of its own on the server that all tests share. */
 import postgres, { type Sql } from "postgres";
 import type { PostgresSettings } from "../../../src/state/postgres/source.ts";
-import { sharedServer } from "../../support/postgres.ts";
+import { sharedServer } from "../../support/shared-postgres.ts";
 
 const server = await sharedServer();
 
