@@ -7,6 +7,9 @@ import type { VerifyProblem } from "./model.ts";
 import type { RowDraft, StoredRow } from "./row.ts";
 import type { Registration } from "./secondary.ts";
 
+/** How many of the latest changes a store keeps for watchers. */
+export const CHANGES_KEPT = 10_000;
+
 export interface Scope {
   readonly signal?: AbortSignal | undefined;
   /** When the caller stops waiting, on the clock of `performance.now()`. */

@@ -3,7 +3,7 @@ import { abortable, deferred } from "../abort.ts";
 import { WatchLaggedError } from "../errors.ts";
 import type { Kit } from "./kit.ts";
 import type { StateTransition, WatchOptions } from "./model.ts";
-import type { ChangeMark, StoredChange } from "./record-store.ts";
+import { CHANGES_KEPT, type ChangeMark, type StoredChange } from "./record-store.ts";
 
 /** Read at a time; what is not consumed yet stays in the store. */
 const PAGE = 256;
@@ -81,7 +81,7 @@ async function look<D, S extends string>(
     for (;;) {
       if (stop.aborted) return null;
       const found = await kit.store.changes(after, PAGE, kit.scope(signal));
-      if (found === null) throw new WatchLaggedError(kit.rules.name, after.seq);
+      if (found === null) throw new WatchLaggedError(kit.rules.name, CHANGES_KEPT);
       if (found.changes.length > 0) return found;
       // Once the bell hangs, look again: what was committed in between is not slept over.
       if (bell === null) bell = new Bell(kit, [signal, stop]);

@@ -217,7 +217,8 @@ export class PostgresRecords implements RecordStore {
     try {
       const [row] = await found;
       const seen = String(row?.[1]);
-      const mark = { seq: Number(row?.[0]) - 1 };
+      // Below the first number while a transaction is under way that is older than the schema.
+      const mark = { seq: Math.max(Number(row?.[0]) - 1, 0) };
       return seen === "" ? mark : { ...mark, seen: new Set(seen.split(",").map(Number)) };
     } finally {
       this.#store.barriers.delete(found);

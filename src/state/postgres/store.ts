@@ -1,5 +1,6 @@
 /** One database that this process has open: who writes to it, who hears of commits, and what time it is there. */
 import { clearTimeout, setTimeout } from "node:timers";
+import { CHANGES_KEPT } from "../record-store.ts";
 import type { Clients } from "./client.ts";
 import { Database } from "./database.ts";
 import { channelOf } from "./schema.ts";
@@ -9,8 +10,6 @@ import { Session } from "./session.ts";
 const NOTIFY_EVERY_MS = 50;
 /** Until what a transaction under way keeps back from watchers is looked for again. */
 const LOOK_AGAIN_MS = 5;
-/** Changes that are kept for watchers. */
-const CHANGES_KEPT = 10_000;
 /** Trimmed by the thousand: it costs a statement, not one per change. */
 const TRIM_EVERY = 2_000;
 const TRIM_DEADLINE_MS = 10_000;

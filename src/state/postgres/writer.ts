@@ -15,10 +15,10 @@ const LANES = 2;
 /** Changes in one statement, unless one request alone has more. */
 const MOST_CHANGES = 512;
 /**
- * How long several requests together wait for a lock. Then each goes alone, so that who holds the lock of one record holds
- * up that one only.
+ * How long a statement waits for a lock. Then each of its requests goes alone, with growing pauses, so that who holds the lock
+ * of one record holds up that one only.
  */
-const TOGETHER_MS = 50;
+const PATIENCE_MS = 50;
 /** Between two tries. */
 const FIRST_PAUSE_MS = 5;
 const LONGEST_PAUSE_MS = 250;
@@ -39,6 +39,9 @@ class Pending {
   seat: Seat<Pending> | null = null;
   /** It goes in a statement of its own. */
   alone: boolean;
+  /** Why it was undone the last time; and when it is tried again, on the clock of `performance.now()`. */
+  lastError: unknown = null;
+  notBefore = 0;
   pauseMs = FIRST_PAUSE_MS;
   readonly #resolve: (written: Written) => void;
   readonly #reject: (reason: unknown) => void;
@@ -57,6 +60,12 @@ class Pending {
     this.alone = options.mark !== undefined || changes[0]?.quiet === true;
     this.#resolve = resolve;
     this.#reject = reject;
+  }
+
+  /** Doubled each time. */
+  nextPause(): number {
+    this.pauseMs = Math.min(this.pauseMs * 2, LONGEST_PAUSE_MS);
+    return this.pauseMs;
   }
 
   listen(onAbort: () => void): void {
@@ -90,6 +99,8 @@ export class Writer {
   #deadline: NodeJS.Timeout | undefined;
   #deadlineAt = Number.POSITIVE_INFINITY;
   #pause: NodeJS.Timeout | undefined;
+  #pauseMs = FIRST_PAUSE_MS;
+  #nextTry: NodeJS.Timeout | undefined;
 
   constructor(store: PostgresStore, flushed: boolean, describe: () => Description) {
     this.#store = store;
@@ -115,11 +126,25 @@ export class Writer {
   /** At the end of the turn, when there is room. */
   #schedule(): void {
     if (this.#scheduled || this.#lanes >= LANES || this.#queue.size === 0 || this.#pause !== undefined) return;
+    if (this.#isTooEarly()) return;
     this.#scheduled = true;
     setImmediate(() => {
       this.#scheduled = false;
       void this.#send();
     });
+  }
+
+  /** For all that is there: then it comes back by itself. */
+  #isTooEarly(): boolean {
+    const now = performance.now();
+    let next = Number.POSITIVE_INFINITY;
+    for (const { notBefore } of this.#queue) {
+      if (notBefore <= now) return false;
+      next = Math.min(next, notBefore);
+    }
+    clearTimeout(this.#nextTry);
+    this.#nextTry = setTimeout(() => this.#schedule(), Math.ceil(next - now));
+    return true;
   }
 
   async #send(): Promise<void> {
@@ -130,6 +155,7 @@ export class Writer {
       if (this.#store.barriers.size > 0) await Promise.allSettled([...this.#store.barriers]);
       const release = await this.#store.database.turn({ until: Number.POSITIVE_INFINITY });
       const batch = this.#take();
+      this.#schedule();
       if (batch.length === 0) release();
       else await this.#run(batch, release);
     } catch (error) {
@@ -147,8 +173,10 @@ export class Writer {
     const batch: Pending[] = [];
     const ids = new Set<string>();
     let size = 0;
+    const now = performance.now();
     for (const pending of [...this.#queue]) {
       const { changes, alone } = pending;
+      if (pending.notBefore > now) continue;
       const fits = batch.length === 0 || (!alone && !batch[0]?.alone && size + changes.length <= MOST_CHANGES);
       if (!fits || changes.some(({ next }) => ids.has(next.id))) {
         if (size >= MOST_CHANGES || batch[0]?.alone) break;
@@ -167,10 +195,9 @@ export class Writer {
     const { database } = this.#store;
     const until = Math.min(...batch.map(({ scope }) => scope.until));
     const patience = database.patience({ until });
-    const alone = batch.length === 1;
     const { parameters, order } = prepareWrite(this.#describe(), batch, {
       flushed: this.#flushed,
-      patience: alone ? patience : Math.min(patience, TOGETHER_MS),
+      patience: Math.min(patience, PATIENCE_MS),
     });
     const start = performance.now();
     let rows: readonly (readonly unknown[])[];
@@ -182,6 +209,7 @@ export class Writer {
     }
     const end = performance.now();
     const outcome = takeOutcome(rows, order);
+    this.#pauseMs = FIRST_PAUSE_MS;
     database.clock.observe(start, end, outcome.clock);
     const done = outcome.recs.reduce((sum, rec) => sum + (rec > 0 ? 1 : 0), 0);
     if (done > 0) this.#store.committed(done);
@@ -200,39 +228,42 @@ export class Writer {
 
   #failed(batch: Pending[], error: unknown): void {
     const kind = kindOf(error);
-    const isUnknown = error instanceof TussockError;
     const now = performance.now();
-    if (!isUnknown && (kind === "refused" || kind === "conflict")) {
+    const inTheWay = kind === "conflict" || kind === "busy";
+    if (error instanceof TussockError) for (const pending of batch) pending.fail(error);
+    else if (kind === "refused") {
+      // The database is away: for all of them.
       for (const pending of batch) this.#again(pending, error, now);
-      this.#wait(batch);
-    } else if (!isUnknown && batch.length > 1) {
+      this.#pauseAll();
+    } else if (batch.length > 1) {
       // One of them is the culprit; none was applied.
       for (const pending of batch) {
         pending.alone = true;
         this.#again(pending, error, now);
       }
-    } else for (const pending of batch) pending.fail(this.#store.database.error(error, now - pending.askedAt));
+    } else if (inTheWay) for (const pending of batch) this.#again(pending, error, now, pending.nextPause());
+    else for (const pending of batch) pending.fail(this.#store.database.error(error, now - pending.askedAt));
   }
 
-  #again(pending: Pending, error: unknown, now: number): void {
+  #again(pending: Pending, error: unknown, now: number, pauseMs = 0): void {
     const { scope } = pending;
+    pending.lastError = error;
+    pending.notBefore = now + pauseMs;
     if (scope.signal?.aborted) pending.fail(scope.signal.reason);
-    else if (now >= scope.until) pending.fail(this.#store.database.error(error, now - pending.askedAt));
+    else if (now >= scope.until) pending.fail(this.#lateError(pending, now));
     else {
       pending.seat = this.#queue.add(pending);
       this.#watchDeadline(scope.until);
     }
   }
 
-  /** Before the next try: the database is away, or somebody was in the way. */
-  #wait(batch: readonly Pending[]): void {
-    const [first] = batch;
-    if (first === undefined || this.#pause !== undefined) return;
-    for (const pending of batch) pending.pauseMs = Math.min(pending.pauseMs * 2, LONGEST_PAUSE_MS);
+  #pauseAll(): void {
+    clearTimeout(this.#pause);
+    this.#pauseMs = Math.min(this.#pauseMs * 2, LONGEST_PAUSE_MS);
     this.#pause = setTimeout(() => {
       this.#pause = undefined;
       this.#schedule();
-    }, first.pauseMs);
+    }, this.#pauseMs);
   }
 
   /** Rejects with `reason` unless it has been sent. */
@@ -256,8 +287,14 @@ export class Writer {
     const now = performance.now();
     for (const pending of [...this.#queue]) {
       if (pending.scope.until > now) this.#watchDeadline(pending.scope.until);
-      else this.#giveUp(pending, new StateStoreBusyError(this.#store.database.place, now - pending.askedAt));
+      else this.#giveUp(pending, this.#lateError(pending, now));
     }
+  }
+
+  #lateError({ lastError, askedAt }: Pending, now: number): Error {
+    const { database } = this.#store;
+    if (lastError !== null) return database.error(lastError, now - askedAt);
+    return new StateStoreBusyError(database.place, now - askedAt);
   }
 
   /** When nothing is under way: no timer. */
@@ -267,5 +304,6 @@ export class Writer {
     this.#deadlineAt = Number.POSITIVE_INFINITY;
     clearTimeout(this.#pause);
     this.#pause = undefined;
+    clearTimeout(this.#nextTry);
   }
 }
