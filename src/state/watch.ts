@@ -14,7 +14,7 @@ export function toTransition<D, S extends string>(kit: Kit<D, S>, change: Stored
 }
 
 /**
- * "Now" is the call, not the first `next()`. Changes of this process come at once, those of another within 20 ms. Ends
+ * "Now" is the call, not the first `next()`. Changes of this process come at once, those of another soon. Ends
  * when `stop` aborts, and with the signal's reason when that does; a `break` leaves nothing behind.
  */
 export function watch<D, S extends string>(
@@ -57,15 +57,20 @@ async function* follow<D, S extends string>(
   signal: AbortSignal | undefined,
   stop: AbortSignal,
 ): AsyncGenerator<StoredChange, undefined> {
-  for (let after = await abortable(from, signal); ; ) {
-    const found = await look(kit, after, signal, stop);
-    if (found === null) return;
-    after = found.upTo;
-    for (const change of found.changes) {
-      if (stop.aborted) return;
-      signal?.throwIfAborted();
-      yield change;
+  try {
+    for (let after = await abortable(from, signal); ; ) {
+      const found = await look(kit, after, signal, stop);
+      if (found === null) return;
+      after = found.upTo;
+      for (const change of found.changes) {
+        if (stop.aborted) return;
+        signal?.throwIfAborted();
+        yield change;
+      }
     }
+  } catch (error) {
+    // What it was waiting for was ended with the index.
+    if (!stop.aborted) throw error;
   }
 }
 

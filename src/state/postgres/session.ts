@@ -21,7 +21,7 @@ export class Session {
   readonly #ownName: string;
   readonly #onChange: () => void;
   #session: PostgresClient | null = null;
-  readonly #rights = new Set<{ held: boolean }>();
+  readonly #rights = new Map<string, { held: boolean }>();
   #listening = false;
   #timer: NodeJS.Timeout | undefined;
   #retry: NodeJS.Timeout | undefined;
@@ -47,22 +47,23 @@ export class Session {
 
   /** A lock of the database's that this process has until it releases it, or loses its connection. */
   async tryLock(what: string): Promise<MirrorRight | null> {
+    // The database would give the same connection the same lock again.
+    if (this.#rights.has(what)) return null;
     const session = this.#open();
     const lock = lockOf(this.#schema, what);
-    // Held anew by the same connection, it would count twice.
     const right = { held: true };
-    this.#rights.add(right);
+    this.#rights.set(what, right);
     let got = false;
     try {
       const [row] = Array.from(await session.unsafe(`SELECT pg_try_advisory_lock(${lock})`).values()) as [unknown[]];
       got = row[0] === true;
     } finally {
-      if (!got) this.#rights.delete(right);
+      if (!got && this.#rights.get(what) === right) this.#rights.delete(what);
     }
     if (!got) return null;
     const release = async () => {
       if (!right.held) return;
-      this.#rights.delete(right);
+      this.#rights.delete(what);
       right.held = false;
       await session.unsafe(`SELECT pg_advisory_unlock(${lock})`).values();
     };
@@ -106,7 +107,7 @@ export class Session {
   }
 
   #lost(): void {
-    for (const right of this.#rights) right.held = false;
+    for (const right of this.#rights.values()) right.held = false;
     this.#rights.clear();
     // The driver's connection may not come up again: see Database.
     void this.#endSession();

@@ -4,6 +4,7 @@ import { openControlPlaneStore } from "../../../src/state/control-plane.ts";
 import { defineLifecycle } from "../../../src/state/lifecycle.ts";
 import type { StateIndex } from "../../../src/state/model.ts";
 import { openStateIndex, type StateIndexOptions } from "../../../src/state/open.ts";
+import type { PostgresSource } from "../../../src/state/postgres/source.ts";
 import { LOCKED_ROLE, type OwnServer, PASSWORD, startServer } from "../../support/postgres.ts";
 import { createPlace, serverUrl, type TestPlace, unavailable } from "./place.ts";
 
@@ -214,7 +215,11 @@ describe.skipIf(unavailable !== null)("what goes wrong in PostgreSQL", () => {
       onnotice: () => {},
       transform: { column: { from: postgres.toCamel } },
     });
-    const things = await open({ client, schema: place.schema });
+    // Assigned as it is: the types of the package fit.
+    const source: PostgresSource = { client, schema: place.schema };
+    const bare: PostgresSource = client;
+    expect(bare).toBe(client);
+    const things = await open(source);
     const records = await openControlPlaneStore({ postgres: { client, schema: place.schema } });
     const own = await open(place.source, { name: "own" });
     await things.insert({ id: "thing", data: { n: 0 } });

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { defineLifecycle } from "../../../src/state/lifecycle.ts";
 import type { StateIndex, StateTransition } from "../../../src/state/model.ts";
 import { openStateIndex } from "../../../src/state/open.ts";
+import { lockOf } from "../../../src/state/postgres/schema.ts";
 import { createPlace, type TestPlace, unavailable } from "./place.ts";
 
 const lifecycle = defineLifecycle({ initial: "a", transitions: { a: ["b"], b: ["a"] } });
@@ -106,6 +107,32 @@ describe.skipIf(unavailable !== null)("a watch over PostgreSQL", () => {
   });
 });
 
+describe.skipIf(unavailable !== null)("the log of changes in PostgreSQL", () => {
+  test("is cut behind the latest; a watch that is further behind is told so", async () => {
+    const place = createPlace();
+    const things: Things = await openStateIndex({
+      name: "things",
+      lifecycle,
+      postgres: place.source,
+      retention: false,
+      durability: "committed",
+    });
+    const changes = things.watch();
+    await things.insert({ id: "first", data: { n: 0 } });
+    expect((await changes.next()).value?.id).toBe("first");
+    await things.import("many", async function* () {
+      for (let n = 0; n < 13_000; n++) yield { id: `thing-${n}`, state: "a" as const, since: n, data: { n } };
+    });
+    const kept = async () =>
+      Number((await place.admin.unsafe(`SELECT count(*) AS n FROM ${place.schema}.change`))[0]?.["n"]);
+    while ((await kept()) > 12_500) await new Promise((resolve) => setTimeout(resolve, 5));
+    await expect(changes.next()).rejects.toMatchObject({ code: "WATCH_LAGGED" });
+    expect((await things.verify()).problems).toEqual([]);
+    await things.close();
+    await place.remove();
+  });
+});
+
 describe.skipIf(unavailable !== null)("a mirror over PostgreSQL", () => {
   test("is delivered by one server at a time, and by the other when the connection of the one is cut", async () => {
     const place = createPlace();
@@ -130,7 +157,12 @@ describe.skipIf(unavailable !== null)("a mirror over PostgreSQL", () => {
     await other.insert({ id: "second", data: { n: 0 } });
     await until(() => written.length === 2);
     expect(written).toEqual(["one first", "one second"]);
+    // Both have it open in the process of the one: still it is delivered once.
+    const twin = await open("twin", 3);
+    await place.admin`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+      WHERE query LIKE ${`%pg_try_advisory_lock(${lockOf(place.schema, "mirror 1")})%`}`;
     await one.close();
+    await twin.close();
     await other.insert({ id: "third", data: { n: 0 } });
     await until(() => written.length === 3);
     expect(written[2]).toBe("other third");
