@@ -239,7 +239,8 @@ export class PostgresRecords implements RecordStore {
     const last = found.length < limit ? Number(bound) - 1 : Number(found.at(-1)?.[4]);
     const changes = this.#checked(() => found.map((columns) => changeOf(this.#index, columns.slice(4))));
     // What is there, and not shown yet: nobody else says when it can be.
-    if (found.length < limit && more === true) this.#store.lookAgain();
+    if (more !== true) this.#store.sawAll();
+    else if (found.length < limit) this.#store.lookAgain();
     const { seen } = after;
     const upTo = { seq: Math.max(last, after.seq) };
     if (seen === undefined) return { changes, upTo };

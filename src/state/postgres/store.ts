@@ -8,8 +8,9 @@ import { Session } from "./session.ts";
 
 /** A notification in each transaction would make all commits of the database wait for one another. */
 const NOTIFY_EVERY_MS = 50;
-/** Until what a transaction under way keeps back from watchers is looked for again. */
+/** Until what a transaction under way keeps back from watchers is looked for again; doubled each time, for it may take hours. */
 const LOOK_AGAIN_MS = 5;
+const LONGEST_LOOK_AGAIN_MS = 250;
 /** Trimmed by the thousand: it costs a statement, not one per change. */
 const TRIM_EVERY = 2_000;
 const TRIM_DEADLINE_MS = 10_000;
@@ -26,6 +27,7 @@ export class PostgresStore {
   #notifiedAt = Number.NEGATIVE_INFINITY;
   #notification: NodeJS.Timeout | undefined;
   #lookAgain: NodeJS.Timeout | undefined;
+  #lookAgainMs = LOOK_AGAIN_MS;
   #untrimmed = 0;
   #trimming: Promise<unknown> = Promise.resolve();
   #closed = false;
@@ -62,8 +64,14 @@ export class PostgresStore {
     if (this.#listeners.size === 0) return;
     this.#lookAgain ??= setTimeout(() => {
       this.#lookAgain = undefined;
+      this.#lookAgainMs = Math.min(this.#lookAgainMs * 2, LONGEST_LOOK_AGAIN_MS);
       this.#ring();
-    }, LOOK_AGAIN_MS);
+    }, this.#lookAgainMs);
+  }
+
+  /** Nothing is kept back. */
+  sawAll(): void {
+    this.#lookAgainMs = LOOK_AGAIN_MS;
   }
 
   /** Waits for what is under way; others hear of the last changes. */

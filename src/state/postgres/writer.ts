@@ -156,8 +156,15 @@ export class Writer {
       const release = await this.#store.database.turn({ until: Number.POSITIVE_INFINITY });
       const batch = this.#take();
       this.#schedule();
-      if (batch.length === 0) release();
-      else await this.#run(batch, release);
+      try {
+        if (batch.length > 0) await this.#run(batch, release);
+      } catch (error) {
+        // A row that cannot even be made into a statement: nobody is left waiting.
+        for (const pending of batch)
+          pending.fail(this.#store.database.error(error, performance.now() - pending.askedAt));
+      } finally {
+        release();
+      }
     } catch (error) {
       // The store was closed under it.
       for (let next = this.#queue.shift(); next !== undefined; next = this.#queue.shift()) next.fail(error);
