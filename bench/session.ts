@@ -39,7 +39,7 @@ async function run(options: Options): Promise<number> {
   prepareCache();
   ensureBuilt(options.library);
   const { runtime, n, records, artifacts, rounds, library } = options;
-  const results: Results = {
+  const results: Results & Required<Pick<Results, "unmeasured">> = {
     runtime,
     date: new Date().toISOString(),
     complete: !options.quick && options.only === null,
@@ -50,16 +50,19 @@ async function run(options: Options): Promise<number> {
     elapsedMs: {},
     rows: [],
     points: [],
+    unmeasured: {},
     failures: {},
   };
   for (const question of options.questions) {
     results.calibrations[question.name] = calibrate();
     const start = performance.now();
     try {
-      const { rows, points = [] } = await ask(question, options);
+      const { rows, points = [], unmeasured = {} } = await ask(question, options);
       const wanted = rows.filter(({ id }) => options.only?.includes(id) ?? true);
       results.rows.push(...wanted);
       results.points.push(...points);
+      Object.assign(results.unmeasured, unmeasured);
+      for (const [id, why] of Object.entries(unmeasured)) console.log(`- ${id} is not measured: ${why}`);
       print(wanted);
     } catch (error) {
       results.failures[question.name] = String((error as Error).message);

@@ -230,11 +230,11 @@ export class StateStoreCorruptError extends TussockError {
   readonly code = "STATE_STORE_CORRUPT";
   readonly path: string;
 
-  constructor(path: string, detail: string, options?: { cause?: unknown }) {
-    super(
-      `${path} is damaged: ${detail}. It was left as it is: restore a backup, or salvage it with "sqlite3 ${path} .recover", or move it aside and import again.`,
-      options,
-    );
+  constructor(path: string, detail: string, options?: { cause?: unknown; nextStep?: string }) {
+    const nextStep =
+      options?.nextStep ??
+      `restore a backup, or salvage it with "sqlite3 ${path} .recover", or move it aside and import again`;
+    super(`${path} is damaged: ${detail}. It was left as it is: ${nextStep}.`, options);
     this.path = path;
   }
 }
@@ -289,15 +289,24 @@ export class StorageFullError extends TussockError {
   }
 }
 
-/** A write did not finish by its deadline. Its outcome is unknown: read the record's revision to find out. */
+/**
+ * A write did not finish by its deadline, or the connection to the store was lost under it. Its outcome is unknown: read the
+ * record's revision to find out.
+ */
 export class WriteDeadlineError extends TussockError {
   readonly code = "WRITE_DEADLINE";
   readonly path: string;
   readonly deadlineMs: number;
 
-  constructor(path: string, deadlineMs: number) {
+  /** `cause`: what cut it short before its deadline; then `deadlineMs` is how long it took until then. */
+  constructor(path: string, deadlineMs: number, options?: { cause?: unknown }) {
+    const what =
+      options?.cause === undefined
+        ? `did not finish within ${deadlineMs} ms`
+        : `was cut short after ${deadlineMs} ms by the loss of its connection`;
     super(
-      `a write to ${path} did not finish within ${deadlineMs} ms; whether it took effect is unknown. Read the record's revision before retrying.`,
+      `a write to ${path} ${what}; whether it took effect is unknown. Read the record's revision before retrying.`,
+      options,
     );
     this.path = path;
     this.deadlineMs = deadlineMs;

@@ -41,8 +41,9 @@ export function fullTable(results: Results): string {
     );
   }
   for (const id of unanswered(results)) {
-    const { question, goal, unmeasured } = PAGE[id];
-    if (unmeasured !== undefined) lines.push(cells([question, "", goal, "not measured", "", "", "", unmeasured]));
+    const { question, goal } = PAGE[id];
+    const why = results.unmeasured?.[id];
+    if (why !== undefined) lines.push(cells([question, "", goal, "not measured", "", "", "", why]));
   }
   return lines.join("\n");
 }

@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "
 import { dirname, join } from "node:path";
 import type { Calibration, Machine, Versions } from "./machine.ts";
 import type { Runtime } from "./options.ts";
+import type { RowId } from "./page.ts";
 import type { Point, Row } from "./rows.ts";
 
 export interface Results {
@@ -20,6 +21,8 @@ export interface Results {
   elapsedMs: Record<string, number>;
   rows: Row[];
   points: Point[];
+  /** Rows that cannot be measured on this machine, and why. */
+  unmeasured?: Partial<Record<RowId, string>>;
   /** Files of questions that ended in an error. */
   failures: Record<string, string>;
 }

@@ -54,6 +54,8 @@ export interface Point {
 export interface Answer {
   rows: Row[];
   points?: Point[];
+  /** Why a row cannot be measured here. */
+  unmeasured?: Partial<Record<RowId, string>>;
 }
 
 export function figure(series: Series, computedFrom?: string): Figure {

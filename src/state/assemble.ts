@@ -5,36 +5,26 @@ import { Kit } from "./kit.ts";
 import { canonical } from "./lifecycle.ts";
 import type { StateIndex } from "./model.ts";
 import type { StateIndexOptions } from "./open.ts";
+import type { RecordStore } from "./record-store.ts";
 import { DEFAULT_RETENTION, RetentionKeeper } from "./retention.ts";
 import { Rules } from "./rules.ts";
 import { type IndexFunctions, Keyer } from "./secondary.ts";
 import { SqliteRecords } from "./sqlite/records.ts";
 import { acquireStore } from "./sqlite/shared.ts";
 import { OpenStateIndex } from "./state-index.ts";
+import type { Where } from "./where.ts";
 
 export interface Checked<D, S extends string> extends StateIndexOptions<D, S> {
+  readonly where: Where;
   readonly deadlineMs: number;
   readonly functions: IndexFunctions<D, S>;
 }
 
 export async function assemble<D, S extends string>(checked: Checked<D, S>): Promise<StateIndex<D, S>> {
-  const { name, dir, lifecycle, durability, signal, mirror, deadlineMs, functions } = checked;
-  const names = Object.keys(functions);
-  const lease = await acquireStore(dir, durability !== "committed", { signal, deadlineMs });
+  const { name, lifecycle, signal, mirror, deadlineMs, functions } = checked;
+  const store = await openRecords(checked);
   let retention: RetentionKeeper<D, S> | null = null;
   try {
-    const store = await SqliteRecords.register(
-      lease,
-      {
-        kind: "register",
-        name,
-        lifecycle: canonical(lifecycle),
-        functions: names.filter((each) => functions[each] !== null),
-        dropped: names.filter((each) => functions[each] === null),
-        mirrored: mirror === undefined ? null : mirror !== false,
-      },
-      { signal, until: performance.now() + deadlineMs },
-    );
     const kit = new Kit(new Rules<D, S>(name, lifecycle), new Keyer(functions), store, deadlineMs);
     if (store.unbuilt.length > 0 && kit.keyer.knowsAll(store.registration)) await fillKeys(kit, signal);
     signal?.throwIfAborted();
@@ -43,6 +33,36 @@ export async function assemble<D, S extends string>(checked: Checked<D, S>): Pro
     return new OpenStateIndex(kit, { retention, delivery });
   } catch (error) {
     await retention?.close();
+    await store.close();
+    throw error;
+  }
+}
+
+async function openRecords<D, S extends string>(checked: Checked<D, S>): Promise<RecordStore> {
+  const { name, where, lifecycle, durability, signal, mirror, deadlineMs, functions } = checked;
+  const names = Object.keys(functions);
+  const flushed = durability !== "committed";
+  const scope = { signal, until: performance.now() + deadlineMs };
+  const wanted = {
+    kind: "register",
+    name,
+    lifecycle: canonical(lifecycle),
+    functions: names.filter((each) => functions[each] !== null),
+    dropped: names.filter((each) => functions[each] === null),
+    mirrored: mirror === undefined ? null : mirror !== false,
+  } as const;
+  if ("dir" in where) {
+    const lease = await acquireStore(where.dir, flushed, { signal, deadlineMs });
+    return releasedIfItFails(lease, () => SqliteRecords.register(lease, wanted, scope));
+  }
+  const { openPostgresRecords } = await import("./postgres/records.ts");
+  return openPostgresRecords(where.postgres, flushed, wanted, scope);
+}
+
+async function releasedIfItFails<T>(lease: { release(): Promise<void> }, open: () => Promise<T>): Promise<T> {
+  try {
+    return await open();
+  } catch (error) {
     await lease.release();
     throw error;
   }

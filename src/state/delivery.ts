@@ -7,7 +7,7 @@ import { clearTimeout, setTimeout } from "node:timers";
 import { deferred } from "../abort.ts";
 import type { Kit } from "./kit.ts";
 import type { StateMirror } from "./model.ts";
-import type { StoredChange } from "./record-store.ts";
+import type { MirrorRight, StoredChange } from "./record-store.ts";
 import { toTransition } from "./watch.ts";
 
 /** Records that are written to the mirror side by side. */
@@ -32,7 +32,7 @@ export class MirrorDelivery<D, S extends string> {
   readonly #mirror: StateMirror<D, S>;
   readonly #failing = new Map<number, Failing>();
   readonly #done: Promise<void>;
-  #right: { release(): void } | null = null;
+  #right: MirrorRight | null = null;
   #closed = false;
   #wake = deferred<void>();
 
@@ -55,18 +55,21 @@ export class MirrorDelivery<D, S extends string> {
       while (!this.#closed) {
         // Hung up before looking: what is committed while it looks is not slept over.
         this.#wake = deferred<void>();
-        const waitMs = this.#mayDeliver() ? await this.#pass() : ASK_AGAIN_MS;
+        const waitMs = (await this.#mayDeliver()) ? await this.#pass() : ASK_AGAIN_MS;
         if (!this.#closed) await this.#sleep(waitMs);
       }
     } finally {
       unsubscribe();
-      this.#right?.release();
+      await this.#right?.release();
     }
   }
 
-  #mayDeliver(): boolean {
+  async #mayDeliver(): Promise<boolean> {
+    if (this.#right?.held) return true;
     try {
-      this.#right ??= this.#kit.store.lockMirror();
+      await this.#right?.release();
+      this.#right = null;
+      this.#right = await this.#kit.store.lockMirror(this.#kit.scope());
     } catch (error) {
       this.lastError = String(error);
     }
@@ -76,7 +79,7 @@ export class MirrorDelivery<D, S extends string> {
   /** Once through the outbox. Returns how long there is nothing to be done. */
   async #pass(): Promise<number> {
     try {
-      for (let after = 0; !this.#closed; ) {
+      for (let after = 0; !this.#closed && this.#right?.held; ) {
         const page = await this.#kit.store.outbox(after, PAGE, this.#kit.scope());
         const last = page.at(-1);
         if (last === undefined) break;

@@ -14,5 +14,12 @@ export {
 } from "./lifecycle.ts";
 export type * from "./model.ts";
 export { type LeaseIndex, openLeaseIndex, openStateIndex, type StateIndexOptions, type StepLease } from "./open.ts";
+export type {
+  PostgresClient,
+  PostgresDriver,
+  PostgresQuery,
+  PostgresSettings,
+  PostgresSource,
+} from "./postgres/source.ts";
 export { type ReapOptions, reapRuns } from "./reap-runs.ts";
 export { type RunsOfOptions, runsOf } from "./runs-of.ts";

@@ -44,7 +44,7 @@ export class Kit<D, S extends string> {
   }
 
   moment(): Moment {
-    return { now: Date.now(), epoch: this.store.epoch };
+    return { now: this.store.now(), epoch: this.store.epoch };
   }
 
   draft(next: Next): RowDraft {

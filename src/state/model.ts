@@ -306,8 +306,8 @@ export interface StateIndex<D, S extends string> extends AsyncDisposable {
   prune(o: PruneOptions<S>): Promise<number>;
 
   /**
-   * Every change from this call on, of every process: of this one at once, of others within 20 ms. Ends when the index is
-   * closed. @throws WatchLaggedError when the consumer is more than 10,000 changes behind
+   * Every change from this call on, of every process: of this one at once, of others within 20 ms, or soon after 50 ms where
+   * several servers share a database. Ends when the index is closed. @throws WatchLaggedError when the consumer is more than 10,000 changes behind
    */
   watch(o?: WatchOptions<S>): AsyncIterableIterator<StateTransition<D, S>>;
 

@@ -1,19 +1,22 @@
 /** Opening a state index. */
-import { resolve } from "node:path";
 import type { AbortOptions } from "../abort.ts";
 import { InvalidArgumentError } from "../errors.ts";
 import { type Lifecycle, type StepLeaseState, stepLeaseLifecycle } from "./lifecycle.ts";
 import { checkInteger, checkName, isKey } from "./limits.ts";
 import type { IndexFunction, Retention, StateIndex, StateMirror } from "./model.ts";
+import type { PostgresSource } from "./postgres/source.ts";
 import { checkFunctions, type IndexFunctions } from "./secondary.ts";
+import { checkWhere } from "./where.ts";
 
 export interface StateIndexOptions<D, S extends string> extends AbortOptions {
-  /** What tells the indexes of one directory apart. At most 128 bytes. */
+  /** What tells the indexes of one directory or database apart. At most 128 bytes. */
   name: string;
   /** Stored with the index: it cannot be opened with another one. */
   lifecycle: Lifecycle<S>;
   /** Made if need be. Several indexes share one; any number of processes may have it open. Not on a network file system. */
-  dir: string;
+  dir?: string | undefined;
+  /** In place of `dir`: a database that servers on several machines share. Needs the package `postgres`. */
+  postgres?: PostgresSource | undefined;
   /**
    * Secondary indexes by name. A new one is built when the index is opened; null gives one up. A process that is not
    * given all that are stored may still write: the next `by()` of one that is fills in what is missing.
@@ -38,18 +41,18 @@ export interface StateIndexOptions<D, S extends string> extends AbortOptions {
 const WRITE_DEADLINE_MS = 30_000;
 
 /**
- * Opens the state index `name` in `dir`, and makes it if need be.
+ * Opens the state index `name` in `dir` or in a PostgreSQL database, and makes it if need be.
  *
- * Aborted before it is open: rejects with the signal's reason, and nothing of it stays open; a directory or an empty store
- * that it made stays.
+ * Aborted before it is open: rejects with the signal's reason, and nothing of it stays open; a directory, a schema or an empty
+ * store that it made stays.
  *
  * @throws LifecycleMismatchError when it was made with another lifecycle; StateStoreCorruptError; SchemaVersionError;
  * UnsupportedFileSystemError; StateStoreBusyError; StateStoreUnavailableError; InvalidArgumentError; KeyTooLongError.
  */
 export async function openStateIndex<D, S extends string>(options: StateIndexOptions<D, S>): Promise<StateIndex<D, S>> {
-  const { name, dir, lifecycle, durability, signal } = options;
+  const { name, lifecycle, durability, signal } = options;
   checkName("name", name);
-  if (typeof dir !== "string" || dir === "") throw new InvalidArgumentError("dir", dir, "a directory");
+  const where = checkWhere(options);
   if (!Array.isArray(lifecycle?.states))
     throw new InvalidArgumentError("lifecycle", lifecycle, "what defineLifecycle gives");
   if (durability !== undefined && durability !== "flushed" && durability !== "committed") {
@@ -62,7 +65,7 @@ export async function openStateIndex<D, S extends string>(options: StateIndexOpt
   signal?.throwIfAborted();
   // Loaded when somebody opens one: importing the library is to cost little.
   const { assemble } = await import("./assemble.ts");
-  return assemble({ ...options, dir: resolve(dir), deadlineMs, functions });
+  return assemble({ ...options, where, deadlineMs, functions });
 }
 
 /** What a step lease keeps of what it was given for; more fields may be there. */

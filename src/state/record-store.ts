@@ -7,6 +7,9 @@ import type { VerifyProblem } from "./model.ts";
 import type { RowDraft, StoredRow } from "./row.ts";
 import type { Registration } from "./secondary.ts";
 
+/** How many of the latest changes a store keeps for watchers. */
+export const CHANGES_KEPT = 10_000;
+
 export interface Scope {
   readonly signal?: AbortSignal | undefined;
   /** When the caller stops waiting, on the clock of `performance.now()`. */
@@ -75,10 +78,26 @@ export interface StoredChange {
   readonly row: StoredRow;
 }
 
+/** How far somebody has followed the changes. Only the store that gave it can say more. */
+export interface ChangeMark {
+  readonly seq: number;
+  /** Behind `seq`, and followed all the same: where changes become visible in another order than that of their numbers. */
+  readonly seen?: ReadonlySet<number>;
+}
+
+/** The right to deliver to the mirror. */
+export interface MirrorRight {
+  /** False once it is lost: somebody else may have it by now. */
+  readonly held: boolean;
+  release(): Promise<void>;
+}
+
 export interface RecordStore {
   /** How it numbers the indexes now, and in which epoch it is, as far as this process knows. */
   readonly registration: Registration;
   readonly epoch: number;
+  /** Now, by the clock that all who share the store go by. Epoch milliseconds. */
+  now(): number;
 
   get(id: string, scope: Scope): Promise<StoredRow | null>;
   /** The row as this process wrote it lately, if it remembers; by now it may be another, or gone. */
@@ -112,10 +131,14 @@ export interface RecordStore {
   readonly unbuilt: readonly number[];
   setBuilt(secondary: readonly number[], scope: Scope): Promise<void>;
 
-  /** The latest change now. */
-  lastChange(): number;
+  /** The latest change as of this call: whatever this process asks for later lies behind it. */
+  lastChange(scope: Scope): Promise<ChangeMark>;
   /** What has changed behind `after`, and how far that looked; null when some of it is gone. */
-  changes(after: number, limit: number, scope: Scope): Promise<{ changes: StoredChange[]; upTo: number } | null>;
+  changes(
+    after: ChangeMark,
+    limit: number,
+    scope: Scope,
+  ): Promise<{ changes: StoredChange[]; upTo: ChangeMark } | null>;
   /** Calls `listener` after commits of any process; returns the way to stop. `keepAlive`: the process stays for it. */
   subscribe(listener: () => void, o: { keepAlive: boolean }): () => void;
 
@@ -123,7 +146,7 @@ export interface RecordStore {
   outboxStats(scope: Scope): Promise<{ pending: number; oldestAt: number | null }>;
   delivered(sequences: readonly number[], scope: Scope): Promise<void>;
   /** The right to deliver, which one process has at a time and loses when it dies; null while another has it. */
-  lockMirror(): { release(): void } | null;
+  lockMirror(scope: Scope): Promise<MirrorRight | null>;
 
   inspect(signal: AbortSignal | undefined): Promise<{ records: number; problems: VerifyProblem[] }>;
   close(): Promise<void>;

@@ -67,7 +67,8 @@ export class RetentionKeeper<D, S extends string> {
     const states = [...lifecycle.states.filter((state) => isTerminal(lifecycle, state)), DANGLING] as const;
     const { endedForMs, keep } = this.#retention;
     try {
-      await prune(this.#kit, { states, endedBefore: Date.now() - endedForMs, keep, signal: this.#stop.signal });
+      const endedBefore = this.#kit.store.now() - endedForMs;
+      await prune(this.#kit, { states, endedBefore, keep, signal: this.#stop.signal });
     } catch {
       // A store that is busy, full or damaged says so to whoever calls; here there is always a next time.
     }

@@ -76,3 +76,11 @@ export function takeData(row: RowDraft): unknown {
 export function keysOf(row: { readonly keys: string | null }): (string | number)[] {
   return row.keys === null ? [] : (JSON.parse(row.keys) as (string | number)[]);
 }
+
+/** What is stored disagrees with itself. The message goes into a StateStoreCorruptError. */
+export class DamageError extends Error {}
+
+export function assertRecord(index: number, row: StoredRow): void {
+  if (checksum(index, row) === row.sum) return;
+  throw new DamageError(`record ${JSON.stringify(row.id)} (rec ${row.rec}) does not fit its checksum`);
+}

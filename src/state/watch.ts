@@ -1,9 +1,9 @@
 /** Transitions from now on, of every process, none left out. */
-import { deferred } from "../abort.ts";
+import { abortable, deferred } from "../abort.ts";
 import { WatchLaggedError } from "../errors.ts";
 import type { Kit } from "./kit.ts";
 import type { StateTransition, WatchOptions } from "./model.ts";
-import type { StoredChange } from "./record-store.ts";
+import { CHANGES_KEPT, type ChangeMark, type StoredChange } from "./record-store.ts";
 
 /** Read at a time; what is not consumed yet stays in the store. */
 const PAGE = 256;
@@ -14,7 +14,7 @@ export function toTransition<D, S extends string>(kit: Kit<D, S>, change: Stored
 }
 
 /**
- * "Now" is the call, not the first `next()`. Changes of this process come at once, those of another within 20 ms. Ends
+ * "Now" is the call, not the first `next()`. Changes of this process come at once, those of another soon. Ends
  * when `stop` aborts, and with the signal's reason when that does; a `break` leaves nothing behind.
  */
 export function watch<D, S extends string>(
@@ -24,7 +24,9 @@ export function watch<D, S extends string>(
 ): AsyncIterableIterator<StateTransition<D, S>> {
   const states = o.states === undefined ? null : kit.rules.checkStates(o.states);
   const left = new AbortController();
-  const changes = follow(kit, kit.store.lastChange(), o.signal, AbortSignal.any([stop, left.signal]));
+  const now = kit.store.lastChange(kit.scope(o.signal));
+  now.catch(() => {}); // Thrown by the first next().
+  const changes = follow(kit, now, o.signal, AbortSignal.any([stop, left.signal]));
   const transitions = select(kit, changes, states);
   return {
     next: () => transitions.next(),
@@ -51,35 +53,40 @@ async function* select<D, S extends string>(
 
 async function* follow<D, S extends string>(
   kit: Kit<D, S>,
-  from: number,
+  from: Promise<ChangeMark>,
   signal: AbortSignal | undefined,
   stop: AbortSignal,
 ): AsyncGenerator<StoredChange, undefined> {
-  for (let after = from; ; ) {
-    const found = await look(kit, after, signal, stop);
-    if (found === null) return;
-    after = found.upTo;
-    for (const change of found.changes) {
-      if (stop.aborted) return;
-      signal?.throwIfAborted();
-      yield change;
+  try {
+    for (let after = await abortable(from, signal); ; ) {
+      const found = await look(kit, after, signal, stop);
+      if (found === null) return;
+      after = found.upTo;
+      for (const change of found.changes) {
+        if (stop.aborted) return;
+        signal?.throwIfAborted();
+        yield change;
+      }
     }
+  } catch (error) {
+    // What it was waiting for was ended with the index.
+    if (!stop.aborted) throw error;
   }
 }
 
 /** Waits until there is something behind `after`; null when told to stop. */
 async function look<D, S extends string>(
   kit: Kit<D, S>,
-  after: number,
+  after: ChangeMark,
   signal: AbortSignal | undefined,
   stop: AbortSignal,
-): Promise<{ changes: StoredChange[]; upTo: number } | null> {
+): Promise<{ changes: StoredChange[]; upTo: ChangeMark } | null> {
   let bell: Bell | null = null;
   try {
     for (;;) {
       if (stop.aborted) return null;
       const found = await kit.store.changes(after, PAGE, kit.scope(signal));
-      if (found === null) throw new WatchLaggedError(kit.rules.name, after);
+      if (found === null) throw new WatchLaggedError(kit.rules.name, CHANGES_KEPT);
       if (found.changes.length > 0) return found;
       // Once the bell hangs, look again: what was committed in between is not slept over.
       if (bell === null) bell = new Bell(kit, [signal, stop]);

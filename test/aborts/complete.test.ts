@@ -10,6 +10,7 @@ const CLOSES = "waits for what runs, and leaves nothing to give up";
 /** Asynchronous, public, and not aborted here: why. */
 const OTHERS: Record<string, string> = {
   "ControlPlaneStore.close": CLOSES,
+  "PostgresClient.end": CALLED_BY_US,
   "DefinitionIndex.close": CLOSES,
   "InstanceAnnouncement.close": CLOSES,
   "StateIndex.close": CLOSES,

@@ -1,10 +1,9 @@
 /** Checksums of the rows that are not records, and the answer when one does not fit. */
 import { crc32 } from "../../digest.ts";
-import { checksum, type StoredRow } from "../row.ts";
+import { DamageError } from "../row.ts";
 import { MIGRATIONS } from "./schema.ts";
 
-/** What is stored disagrees with itself. The message goes into a StateStoreCorruptError. */
-export class DamageError extends Error {}
+export { assertRecord, DamageError } from "../row.ts";
 
 /** Over the columns of a small row, in the order of the table. */
 export function sumOf(...columns: readonly (string | number | null)[]): number {
@@ -23,9 +22,4 @@ export function changeSum(recordSum: number, previous: string | null): number {
 
 export function assertSum(what: string, expected: number, found: unknown): void {
   if (expected !== found) throw new DamageError(`${what} does not fit its checksum`);
-}
-
-export function assertRecord(index: number, row: StoredRow): void {
-  if (checksum(index, row) === row.sum) return;
-  throw new DamageError(`record ${JSON.stringify(row.id)} (rec ${row.rec}) does not fit its checksum`);
 }

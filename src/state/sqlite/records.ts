@@ -3,7 +3,10 @@ import { dirname, join } from "node:path";
 import { tryFileLock } from "../../lock/index.ts";
 import type { Position } from "../cursor.ts";
 import type { VerifyProblem } from "../model.ts";
+import { RecentRows } from "../recent.ts";
 import type {
+  ChangeMark,
+  MirrorRight,
   PageQuery,
   RecordStore,
   RowChange,
@@ -17,7 +20,6 @@ import type { Registration } from "../secondary.ts";
 import { toError } from "./failure.ts";
 import { type Answer, inspectStore } from "./inspect.ts";
 import type { Description, RegisterBody, WriteResult } from "./protocol.ts";
-import { RecentRows } from "./recent.ts";
 import type { StoreLease } from "./shared.ts";
 import type { SqliteStore } from "./store.ts";
 import { runTask, workersAllowed } from "./thread.ts";
@@ -53,6 +55,10 @@ export class SqliteRecords implements RecordStore {
 
   get unbuilt(): readonly number[] {
     return this.#description.unbuilt;
+  }
+
+  now(): number {
+    return Date.now();
   }
 
   get(id: string, scope: Scope): Promise<StoredRow | null> {
@@ -135,12 +141,18 @@ export class SqliteRecords implements RecordStore {
     this.#redescribe(await this.#store.submit<Description>({ kind: "describe", index }, scope));
   }
 
-  lastChange(): number {
-    return this.#store.readNow((reader) => reader.changeRange().last);
+  /** Read before it returns. */
+  async lastChange(): Promise<ChangeMark> {
+    return { seq: this.#store.readNow((reader) => reader.changeRange().last) };
   }
 
-  changes(after: number, limit: number, scope: Scope): Promise<{ changes: StoredChange[]; upTo: number } | null> {
-    return this.#store.read(scope, (reader) => reader.changes(this.#description.index, after, limit));
+  async changes(
+    { seq }: ChangeMark,
+    limit: number,
+    scope: Scope,
+  ): Promise<{ changes: StoredChange[]; upTo: ChangeMark } | null> {
+    const found = await this.#store.read(scope, (reader) => reader.changes(this.#description.index, seq, limit));
+    return found === null ? null : { changes: found.changes, upTo: { seq: found.upTo } };
   }
 
   subscribe(listener: () => void, o: { keepAlive: boolean }): () => void {
@@ -159,8 +171,10 @@ export class SqliteRecords implements RecordStore {
     await this.#store.submit({ kind: "delivered", index: this.#description.index, sequences }, scope);
   }
 
-  lockMirror(): { release(): void } | null {
-    return tryFileLock(join(dirname(this.#store.path), `mirror-${this.#description.index}.lock`));
+  /** The kernel takes the lock away when the process dies, and never before. */
+  async lockMirror(): Promise<MirrorRight | null> {
+    const lock = tryFileLock(join(dirname(this.#store.path), `mirror-${this.#description.index}.lock`));
+    return lock === null ? null : { held: true, release: async () => lock.release() };
   }
 
   /** On a thread of its own, for it takes a second per million records. */

@@ -5,6 +5,7 @@
  * Each request is checked before it writes anything: one that is refused leaves nothing behind, and those beside it in
  * the transaction go on.
  */
+import { CHANGES_KEPT } from "../record-store.ts";
 import { keysOf, type RowDraft } from "../row.ts";
 import { register, setBuilt } from "./catalog.ts";
 import { assertRecord, changeSum, DamageError, sumOf } from "./checks.ts";
@@ -14,8 +15,6 @@ import type { Base, Body, Change, Description, PruneBody, WriteBody, WriteResult
 import { storedRow } from "./reader.ts";
 import * as sql from "./sql.ts";
 
-/** Changes that are kept for watchers. */
-export const CHANGES_KEPT = 10_000;
 /** Trimmed by the thousand: it costs a statement, not one per change. */
 const TRIM_EVERY = 1_000;
 

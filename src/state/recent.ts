@@ -3,8 +3,8 @@
  * need not be read again then. Somebody else may have changed it since; compare-and-set finds out, so nothing is ever
  * answered from here.
  */
-import { hashOf } from "../../churn.ts";
-import type { StoredRow } from "../row.ts";
+import { hashOf } from "../churn.ts";
+import type { StoredRow } from "./row.ts";
 
 /** A power of two. */
 const PAIRS = 1_024;

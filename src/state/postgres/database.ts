@@ -1,0 +1,240 @@
+/**
+ * Statements to the database: so many at once, each with a deadline and an abort, tried again where it surely never began. A
+ * statement that waits here for its turn can be dropped; one that was sent is waited for.
+ */
+import { abortable, type Deferred, deferred, delay } from "../../abort.ts";
+import { Roll, type Seat, Underway } from "../../churn.ts";
+import { ClosedError, StateStoreBusyError, StateStoreUnavailableError, WriteDeadlineError } from "../../errors.ts";
+import type { Scope } from "../record-store.ts";
+import type { Clients } from "./client.ts";
+import { DatabaseClock } from "./clock.ts";
+import { causeOf, kindOf, toError } from "./failure.ts";
+import { describePlace, type PostgresClient } from "./source.ts";
+
+/** The values of a row, in the order of the columns. */
+export type Columns = readonly unknown[];
+export type Parameter = string | number | boolean | null | Uint8Array;
+
+/** Between two tries; doubled up to the second. */
+const FIRST_PAUSE_MS = 5;
+const LONGEST_PAUSE_MS = 250;
+/** How much longer than its deadline a statement is waited for that says itself when it is late. */
+const GRACE_MS = 1_000;
+/** The longest that the database takes as a timeout, and a timer as a delay. */
+const LONGEST_TIMER_MS = 2_147_483_647;
+
+const DEFAULT_CONNECTIONS = 10;
+
+/** A client, and its statements. */
+interface Pool {
+  readonly client: PostgresClient;
+  readonly underWay: Underway;
+}
+
+function poolOf(client: PostgresClient): Pool {
+  return { client, underWay: new Underway() };
+}
+
+export class Database {
+  readonly schema: string;
+  /** As errors name it. */
+  readonly place: string;
+  readonly clock = new DatabaseClock();
+  readonly #clients: Clients;
+  #pool: Pool;
+  #free: number;
+  readonly #waiting = new Roll<Deferred<void>>();
+  readonly #underWay = new Underway();
+  readonly #closing = new AbortController();
+
+  constructor(clients: Clients, schema: string) {
+    const { first: client } = clients;
+    this.#clients = clients;
+    this.#pool = poolOf(client);
+    this.schema = schema;
+    this.place = describePlace(client, schema);
+    const { max } = client.options as { max?: unknown };
+    this.#free = typeof max === "number" && max >= 1 ? max : DEFAULT_CONNECTIONS;
+  }
+
+  /** What a statement that changes nothing gives. Tried again until the deadline while the database is not there. */
+  async read(statement: string, parameters: readonly Parameter[], scope: Scope): Promise<Columns[]> {
+    return this.#repeat(scope, async () => {
+      const release = await this.#turn(scope);
+      // It ends by itself in milliseconds, and holds nothing that others wait for.
+      const rows = this.#send(statement, parameters).finally(release);
+      const late = (waitedMs: number) =>
+        new StateStoreUnavailableError(this.place, `it has not answered for ${Math.round(waitedMs)} ms`);
+      return abortable(this.#until(rows, scope, late), scope.signal);
+    });
+  }
+
+  /**
+   * What a statement that changes something gives; its parameters, made from how long it may wait for locks. Point of no
+   * return: it is sent. It is sent again only when it surely did nothing.
+   */
+  async write(
+    statement: string,
+    parameters: (patienceMs: number) => readonly Parameter[],
+    scope: Scope,
+  ): Promise<Columns[]> {
+    return this.#repeat(scope, async () => {
+      const release = await this.#turn(scope);
+      return this.sendWrite(statement, parameters(this.patience(scope)), scope, release);
+    });
+  }
+
+  /**
+   * A statement that changes something, at once. @throws WriteDeadlineError when nobody knows what became of it; else it did
+   * nothing, and the error is the driver's
+   */
+  async sendWrite(
+    statement: string,
+    parameters: readonly Parameter[],
+    scope: Pick<Scope, "until">,
+    release: () => void,
+  ): Promise<Columns[]> {
+    const start = performance.now();
+    const rows = this.#send(statement, parameters).finally(release);
+    try {
+      return await this.#until(rows, scope, (waitedMs) => new WriteDeadlineError(this.place, Math.round(waitedMs)));
+    } catch (error) {
+      if (kindOf(error) !== "lost") throw error;
+      throw new WriteDeadlineError(this.place, Math.round(performance.now() - start), { cause: causeOf(error) });
+    }
+  }
+
+  /** Waits for one of the connections; call what it gives to let go of it. */
+  async turn(scope: Scope): Promise<() => void> {
+    return this.#turn(scope);
+  }
+
+  /** A connection now, or null. */
+  tryTurn(): (() => void) | null {
+    if (this.#free === 0 || this.#closing.signal.aborted) return null;
+    this.#free--;
+    return this.#release();
+  }
+
+  /** How long a statement may wait for locks: as a parameter, in milliseconds. */
+  patience({ until }: Pick<Scope, "until">): number {
+    return Math.min(Math.max(1, Math.ceil(until - performance.now())), LONGEST_TIMER_MS);
+  }
+
+  /** From now on nothing is begun; resolves when nothing is under way. */
+  async close(): Promise<void> {
+    this.#closing.abort(new ClosedError("the state store"));
+    await this.#underWay.over();
+    await this.#clients.end(this.#pool.client, 1);
+  }
+
+  /** The error of a statement that did nothing. */
+  error(error: unknown, waitedMs: number): Error {
+    return toError(error, this.place, waitedMs);
+  }
+
+  #send(statement: string, parameters: readonly Parameter[]): Promise<Columns[]> {
+    return this.#underWay.track(this.#pool.underWay.track(this.#run(this.#pool, statement, parameters)));
+  }
+
+  async #run(pool: Pool, statement: string, parameters: readonly Parameter[]): Promise<Columns[]> {
+    try {
+      return Array.from(
+        await pool.client.unsafe(statement, parameters as never[], { prepare: true }).values(),
+      ) as Columns[];
+    } catch (error) {
+      if (kindOf(error) === "lost") this.#renew(pool);
+      throw error;
+    }
+  }
+
+  /**
+   * A connection that is cut while a statement waits in the driver's buffer never comes up again: what it would send first is
+   * not sent, and each use of it ends in a timeout (postgres 3.4.9, `nextWriteTimer` in `closed`). So its client is left.
+   */
+  #renew(lost: Pool): void {
+    if (this.#pool !== lost) return;
+    this.#pool = poolOf(this.#clients.another());
+    const ended = lost.underWay.over().then(() => this.#clients.end(lost.client, 0));
+    this.#underWay.track(ended).catch(() => {});
+  }
+
+  /** As long as the deadline allows, and a little more for the answer that it has passed. */
+  async #until<T>(answer: Promise<T>, { until }: Pick<Scope, "until">, error: (waitedMs: number) => Error): Promise<T> {
+    const start = performance.now();
+    const late = deferred<never>();
+    const afterMs = Math.min(until - start + GRACE_MS, LONGEST_TIMER_MS);
+    const timer = setTimeout(() => late.reject(error(performance.now() - start)), afterMs);
+    try {
+      return await Promise.race([answer, late.promise]);
+    } finally {
+      clearTimeout(timer);
+      answer.catch(() => {});
+    }
+  }
+
+  async #repeat<T>(scope: Scope, attempt: () => Promise<T>): Promise<T> {
+    const start = performance.now();
+    for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)) {
+      try {
+        return await attempt();
+      } catch (error) {
+        const kind = kindOf(error);
+        const now = performance.now();
+        const again = kind === "refused" || kind === "lost" || kind === "conflict";
+        if (error === scope.signal?.reason || error === this.#closing.signal.reason) throw error;
+        if (!again || now + pauseMs > scope.until) throw this.error(error, now - start);
+        await delay(pauseMs, scope.signal);
+      }
+    }
+  }
+
+  async #turn(scope: Scope): Promise<() => void> {
+    scope.signal?.throwIfAborted();
+    this.#closing.signal.throwIfAborted();
+    if (this.#free > 0) {
+      this.#free--;
+      return this.#release();
+    }
+    const turn = deferred<void>();
+    const seat: Seat<Deferred<void>> = this.#waiting.add(turn);
+    const start = performance.now();
+    const timer = setTimeout(
+      () => turn.reject(new StateStoreBusyError(this.place, performance.now() - start)),
+      Math.min(scope.until - start, LONGEST_TIMER_MS),
+    );
+    try {
+      await abortable(turn.promise, scope.signal);
+    } catch (error) {
+      // It may have come to its turn in the same moment.
+      if (!this.#waiting.remove(seat)) this.#release()();
+      throw error;
+    } finally {
+      clearTimeout(timer);
+    }
+    return this.#release();
+  }
+
+  #release(): () => void {
+    let released = false;
+    return () => {
+      if (released) return;
+      released = true;
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#free++;
+      else next.resolve();
+    };
+  }
+}
+
+/** Of one-line arrays as PostgreSQL writes them; the driver's own would need to know each type. */
+export function arrayOf(values: readonly (string | number | null)[]): string {
+  let text = "{";
+  for (let at = 0; at < values.length; at++) {
+    const value = values[at] as string | number | null;
+    if (at > 0) text += ",";
+    if (typeof value === "string") text += `"${value.replace(/["\\]/g, "\\$&")}"`;
+    else text += value === null ? "NULL" : value;
+  }
+  return `${text}}`;
+}
