@@ -5,7 +5,7 @@
  * The calls go through the module's object, so that a test can stop the process, or the world, at each of them.
  */
 import fs from "node:fs";
-import pLimit from "p-limit";
+import type { LimitFunction } from "p-limit";
 import { codeOf, writing } from "./write-errors.ts";
 
 /** A file is written under this name first: hidden, and never taken for a definition. */
@@ -32,11 +32,18 @@ export interface DraftOptions {
  * Few at once: each holds a descriptor, and a flush of the directory, for which those before them wait, must not stand
  * behind a thousand flushes of files in the runtime's pool of four threads.
  */
-const limited = pLimit(8);
+const DRAFTS_AT_ONCE = 8;
+let draftTurns: Promise<LimitFunction> | undefined;
+
+/** Loaded when something is first written: who only reads is spared a tenth of what importing the library takes. */
+function inTurn<R>(write: () => Promise<R>): Promise<R> {
+  draftTurns ??= import("p-limit").then(({ default: pLimit }) => pLimit(DRAFTS_AT_ONCE));
+  return draftTurns.then((limited) => limited(write));
+}
 
 /** Begins a draft when there are few enough. Aborted while it waits, it rejects at once, and `write` never runs. */
 export function inDraftTurn<R>(signal: AbortSignal | undefined, write: () => Promise<R>): Promise<R> {
-  if (signal === undefined) return limited(write);
+  if (signal === undefined) return inTurn(write);
   return new Promise<R>((resolve, reject) => {
     const onAbort = (): void => reject(signal.reason);
     signal.addEventListener("abort", onAbort, { once: true });
@@ -45,7 +52,7 @@ export function inDraftTurn<R>(signal: AbortSignal | undefined, write: () => Pro
       signal.throwIfAborted();
       return write();
     };
-    limited(begin).then(resolve, reject);
+    inTurn(begin).then(resolve, reject);
   });
 }
 
