@@ -100,7 +100,10 @@ export class LiveIndex implements DefinitionIndex, IndexInternals {
       if (typeof query.key !== "string") throw new InvalidArgumentError(query.by, query.key, "a string");
       if (query.type !== null) checkType(query.type);
       // No definition has such a name or id; in UTF-8 it would be taken for another.
-      if (!query.key.isWellFormed() || query.key.includes("\0")) return Promise.resolve(null);
+      if (!query.key.isWellFormed() || query.key.includes("\0")) {
+        telemetry?.answered(null);
+        return Promise.resolve(null);
+      }
       const search = new Search(query, accept);
       const answer = this.#selection.attempt(search);
       if (answer === NOT_READY) {

@@ -18,7 +18,7 @@ export interface StateRecord<D, S extends string> {
   createdAt: number;
   /** 1 when inserted, and one more with every change: what compare-and-set compares. */
   revision: number;
-  /** The store's epoch when the record entered this state: see {@link StateIndex.beginEpoch}. */
+  /** The store's epoch when the record last entered this state, or was told to stay in it: see {@link StateIndex.beginEpoch}. */
   epoch: number;
   /** Where it was imported from. Absent on records that were made here. */
   origin?: string;

@@ -53,6 +53,9 @@ type Decide = (current: StoredRow | null, moment: Moment) => Next;
 
 export class ChangeTelemetry {
   readonly #operation: Operation;
+  /** As the last decision found it and left it: an earlier one may have been made on a record that was another by then. */
+  #from: string | null = null;
+  #to: string | null = null;
 
   constructor(started: Operation) {
     this.#operation = started;
@@ -60,9 +63,10 @@ export class ChangeTelemetry {
 
   decided(decide: Decide): Decide {
     return (current, moment) => {
-      if (current !== null) this.#operation.set("tussock.state.from", current.state);
+      this.#from = current?.state ?? null;
+      this.#to = null;
       const next = decide(current, moment);
-      this.#operation.set("tussock.state.to", next.state);
+      this.#to = next.state;
       return next;
     };
   }
@@ -74,7 +78,14 @@ export class ChangeTelemetry {
   };
 
   during<R>(work: () => Promise<R>): Promise<R> {
-    return through(this.#operation, work);
+    return through(this.#operation, async () => {
+      try {
+        return await work();
+      } finally {
+        if (this.#from !== null) this.#operation.set("tussock.state.from", this.#from);
+        if (this.#to !== null) this.#operation.set("tussock.state.to", this.#to);
+      }
+    });
   }
 }
 

@@ -254,6 +254,18 @@ export const bulk: Promises = {
     equal((await index.get("ended"))?.state, "active");
   },
 
+  async "a watermark that is reported is stored, also when somebody has added an index meanwhile"(open) {
+    const index = await openLeases(open);
+    const asked: (string | null)[] = [];
+    const source = (watermark: string) => sourceOf([{ watermark }] as Items, asked);
+    await index.import("source", source("1"));
+    const { name, lifecycle } = index;
+    await open({ name, lifecycle, indexes: { added: () => "key" } });
+    equal((await index.import("source", source("2"))).watermark, "2");
+    await index.import("source", source("3"));
+    equal(asked, [null, "1", "2"]);
+  },
+
   async "items that cannot be stored are problems with a reason, and the others come in"(open) {
     const index = await openLeases(open);
     const items = [

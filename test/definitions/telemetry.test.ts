@@ -25,6 +25,16 @@ async function opened(files: Record<string, string>) {
   return { root, index, repository };
 }
 
+test("a look-up of what no definition can be named is a miss as any other", async () => {
+  const sdk = registerSdk();
+  const { index } = await opened({});
+  for (const name of ["a\0b", "\ud800"]) expect(await index.findByName("worker", name)).toBeNull();
+  expect(sdk.spans("tussock.definition.lookup").map(({ attributes }) => attributes["tussock.outcome"])).toEqual([
+    "miss",
+    "miss",
+  ]);
+});
+
 test("a look-up says what it found, how it came by it, and what that took", async () => {
   const sdk = registerSdk();
   const { root, index } = await opened({ "a.yaml": yaml("1", "a"), "other.yaml": yaml("2", "b") });

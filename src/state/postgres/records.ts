@@ -147,7 +147,11 @@ export class PostgresRecords implements RecordStore {
   async write(changes: readonly RowChange[], options: WriteOptions, scope: Scope): Promise<(StoredRow | null)[]> {
     const { recs, epoch, isCurrent } = await this.#writer.submit(changes, options, scope);
     if (epoch > this.#store.epoch) this.#store.epoch = epoch;
-    if (!isCurrent) await this.#redescribe(scope);
+    if (!isCurrent) {
+      await this.#redescribe(scope);
+      // A mark alone does not depend on what the indexes are; without a change no null would say that it was not stored.
+      if (changes.length === 0) return this.write(changes, options, scope);
+    }
     return changes.map(({ next }, at) => {
       const rec = recs[at] ?? 0;
       if (rec === 0) {

@@ -84,16 +84,17 @@ export class SqliteRecords implements RecordStore {
     return this.#store.read(scope, (reader) => reader.counts(this.#description.index));
   }
 
-  async write(
-    changes: readonly RowChange[],
-    { epoch: madeIn, mark }: WriteOptions,
-    scope: Scope,
-  ): Promise<(StoredRow | null)[]> {
+  async write(changes: readonly RowChange[], options: WriteOptions, scope: Scope): Promise<(StoredRow | null)[]> {
+    const { epoch: madeIn, mark } = options;
     const { index, generation } = this.#description;
     const body = { kind: "write", index, generation, epoch: madeIn, changes, mark } as const;
     const { outcomes, epoch, redescribed } = await this.#store.submit<WriteResult>(body, scope);
     this.#store.epoch = epoch;
-    if (redescribed !== undefined) this.#redescribe(redescribed);
+    if (redescribed !== undefined) {
+      this.#redescribe(redescribed);
+      // A mark alone does not depend on what the indexes are; without a change no null would say that it was not stored.
+      if (changes.length === 0) return this.write(changes, options, scope);
+    }
     const rows: (StoredRow | null)[] = [];
     for (let at = 0; at < changes.length; at++) {
       const { next } = changes[at] as RowChange;
