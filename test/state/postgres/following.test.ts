@@ -65,6 +65,26 @@ describe.skipIf(unavailable !== null)("a watch over PostgreSQL", () => {
     await later.return?.();
   });
 
+  test("goes on behind whatever was there already, however much that is", async () => {
+    const begun = Promise.withResolvers<void>();
+    const held = Promise.withResolvers<void>();
+    // Anywhere on the server: as long as it is under way, changes with later numbers are kept back from watchers.
+    const older = place.admin.begin(async (sql) => {
+      await sql.unsafe("SELECT pg_current_xact_id()");
+      begun.resolve();
+      await held.promise;
+    });
+    await begun.promise;
+    await Promise.all(Array.from({ length: 600 }, (_, n) => things.insert({ id: `before-${n}`, data: { n } })));
+    const changes = things.watch();
+    const next = take(changes, 1);
+    await things.insert({ id: "behind", data: { n: 0 } });
+    held.resolve();
+    await older;
+    expect(await next).toEqual(["behind"]);
+    await changes.return?.();
+  });
+
   test("misses nothing when all connections are cut again and again", async () => {
     const changes = things.watch();
     const seen = take(changes, 60);
