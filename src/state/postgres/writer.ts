@@ -175,9 +175,7 @@ export class Writer {
     if (this.#lanes >= LANES || this.#queue.size === 0 || this.#pause !== undefined) return;
     this.#lanes++;
     try {
-      // What a watch finds that was begun before this is asked for comes before it.
-      if (this.#store.barriers.size > 0) await Promise.allSettled([...this.#store.barriers]);
-      const release = await this.#store.database.turn({ until: Number.POSITIVE_INFINITY });
+      const release = await this.#turn();
       const { batch, ids } = this.#take();
       this.#sent = [...this.#sent, ids];
       this.#schedule();
@@ -198,6 +196,18 @@ export class Writer {
       this.#lanes--;
       this.#rest();
       this.#schedule();
+    }
+  }
+
+  /** A connection, once all is found that a watch looks for which was begun before what is sent was asked for. */
+  async #turn(): Promise<() => void> {
+    const { barriers, database } = this.#store;
+    for (;;) {
+      if (barriers.size > 0) await Promise.allSettled([...barriers]);
+      const release = await database.turn({ until: Number.POSITIVE_INFINITY });
+      if (barriers.size === 0) return release;
+      // It was begun while this waited for a connection, and needs one itself.
+      release();
     }
   }
 

@@ -85,6 +85,33 @@ describe.skipIf(unavailable !== null)("a watch over PostgreSQL", () => {
     await changes.return?.();
   });
 
+  test("shows what is asked for after it was begun, also when an earlier change waits for a connection just then", async () => {
+    const postgres = { ...place.source, max: 1 };
+    const busy: Things = await openStateIndex({ name: "things", lifecycle, postgres, retention: false });
+    const begun = Promise.withResolvers<void>();
+    const held = Promise.withResolvers<void>();
+    const locking = place.admin.begin(async (sql) => {
+      await sql.unsafe(`LOCK TABLE ${place.schema}.record`);
+      begun.resolve();
+      await held.promise;
+    });
+    await begun.promise;
+    // Has the only connection.
+    const reading = busy.get("thing");
+    const earlier = busy.insert({ id: "earlier", data: { n: 0 } });
+    await new Promise((resolve) => setTimeout(resolve, 10));
+    const changes = busy.watch();
+    const later = busy.insert({ id: "later", data: { n: 0 } });
+    held.resolve();
+    await Promise.all([locking, reading, earlier, later]);
+    await busy.insert({ id: "last", data: { n: 0 } });
+    const seen = await take(changes, 2);
+    if (seen[0] === "earlier") seen.push(...(await take(changes, 1)));
+    expect(seen.slice(-2)).toEqual(["later", "last"]);
+    await changes.return?.();
+    await busy.close();
+  });
+
   test("misses nothing when all connections are cut again and again", async () => {
     const changes = things.watch();
     const seen = take(changes, 60);
