@@ -135,6 +135,16 @@ export class Roll<T> {
     return seat;
   }
 
+  /** Before all others: one that was here before them. */
+  addFirst(value: T): Seat<T> {
+    const seat: Seat<T> = { value, previous: null, next: this.#first, taken: true };
+    if (this.#first === null) this.#last = seat;
+    else this.#first.previous = seat;
+    this.#first = seat;
+    this.#size++;
+    return seat;
+  }
+
   /** Whether it was still taken. */
   remove(seat: Seat<T>): boolean {
     if (!seat.taken) return false;

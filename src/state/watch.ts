@@ -74,20 +74,22 @@ async function* follow<D, S extends string>(
   }
 }
 
-/** Waits until there is something behind `after`; null when told to stop. */
+/** Waits until there is something behind `from`; null when told to stop. */
 async function look<D, S extends string>(
   kit: Kit<D, S>,
-  after: ChangeMark,
+  from: ChangeMark,
   signal: AbortSignal | undefined,
   stop: AbortSignal,
 ): Promise<{ changes: StoredChange[]; upTo: ChangeMark } | null> {
   let bell: Bell | null = null;
   try {
-    for (;;) {
+    for (let after = from; ; ) {
       if (stop.aborted) return null;
       const found = await kit.store.changes(after, PAGE, kit.scope(signal));
       if (found === null) throw new WatchLaggedError(kit.rules.name, CHANGES_KEPT);
       if (found.changes.length > 0) return found;
+      // What changes in other indexes does not make it lag.
+      after = found.upTo;
       // Once the bell hangs, look again: what was committed in between is not slept over.
       if (bell === null) bell = new Bell(kit, [signal, stop]);
       else await bell.rings();

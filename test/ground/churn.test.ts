@@ -39,7 +39,12 @@ test("a table finds each of many", () => {
 });
 
 test("a roll keeps the order of arrival, whoever leaves", () => {
-  const step = fc.oneof(fc.constant("add" as const), fc.constant("shift" as const), fc.nat(30));
+  const step = fc.oneof(
+    fc.constant("add" as const),
+    fc.constant("addFirst" as const),
+    fc.constant("shift" as const),
+    fc.nat(30),
+  );
   fc.assert(
     fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
       const roll = new Roll<number>();
@@ -49,6 +54,9 @@ test("a roll keeps the order of arrival, whoever leaves", () => {
         if (step === "add") {
           seats.push(roll.add(n));
           members.push(n);
+        } else if (step === "addFirst") {
+          seats.push(roll.addFirst(n));
+          members.unshift(n);
         } else if (step === "shift") expect(roll.shift()).toBe(members.shift());
         else {
           const seat = seats[step];

@@ -33,6 +33,22 @@ describe("those who follow", () => {
     await index.close();
   });
 
+  test("a watcher that waits is not behind, however much changes in other indexes meanwhile", async () => {
+    withoutWorkers();
+    const dir = tempDir();
+    const [index, other] = [await open(dir), await open(dir, { name: "other" })];
+    await index.insert({ id: "before", data: {} });
+    const watcher = index.watch();
+    const next = watcher.next();
+    await other.import("many", async function* () {
+      for (let n = 0; n < 11_500; n++) yield { id: `${n}`, state: "active", since: n, data: {} };
+    });
+    await index.insert({ id: "first", data: {} });
+    expect((await next).value?.id).toBe("first");
+    await watcher.return?.();
+    await Promise.all([index.close(), other.close()]);
+  });
+
   test("of two that have the mirror one delivers at a time, and the other takes over", async () => {
     const dir = tempDir();
     const written: string[] = [];

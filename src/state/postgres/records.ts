@@ -249,10 +249,11 @@ export class PostgresRecords implements RecordStore {
     const upTo = { seq: Math.max(last, after.seq) };
     if (seen === undefined) return { changes, upTo };
     const left = new Set([...seen].filter((seq) => seq > upTo.seq));
-    return {
-      changes: changes.filter(({ seq }) => !seen.has(seq)),
-      upTo: left.size === 0 ? upTo : { ...upTo, seen: left },
-    };
+    const mark = left.size === 0 ? upTo : { ...upTo, seen: left };
+    const unseen = changes.filter(({ seq }) => !seen.has(seq));
+    // Nothing new among so many: it lies behind them, if anywhere, and who is told of none would wait for the next commit.
+    if (unseen.length === 0 && found.length === limit) return this.changes(mark, limit, scope);
+    return { changes: unseen, upTo: mark };
   }
 
   subscribe(listener: () => void): () => void {

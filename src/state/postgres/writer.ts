@@ -89,11 +89,33 @@ class Pending {
   }
 }
 
+/** Records that are not to be changed now. */
+class Held {
+  readonly #sets: readonly ReadonlySet<string>[];
+  /** Made when it is needed: mostly nothing has to wait. */
+  #more: Set<string> | null = null;
+
+  constructor(sets: readonly ReadonlySet<string>[]) {
+    this.#sets = sets;
+  }
+
+  has(changes: readonly RowChange[]): boolean {
+    return changes.some(({ next: { id } }) => this.#more?.has(id) || this.#sets.some((ids) => ids.has(id)));
+  }
+
+  add(changes: readonly RowChange[]): void {
+    this.#more ??= new Set();
+    for (const { next } of changes) this.#more.add(next.id);
+  }
+}
+
 export class Writer {
   readonly #store: PostgresStore;
   readonly #flushed: boolean;
   readonly #describe: () => Description;
   readonly #queue = new Roll<Pending>();
+  /** The records that each statement under way changes: what else is asked of them waits, lest it be done before. */
+  #sent: readonly ReadonlySet<string>[] = [];
   #lanes = 0;
   #scheduled = false;
   #deadline: NodeJS.Timeout | undefined;
@@ -126,7 +148,7 @@ export class Writer {
   /** At the end of the turn, when there is room. */
   #schedule(): void {
     if (this.#scheduled || this.#lanes >= LANES || this.#queue.size === 0 || this.#pause !== undefined) return;
-    if (this.#isTooEarly()) return;
+    if (this.#isNoneReady()) return;
     this.#scheduled = true;
     setImmediate(() => {
       this.#scheduled = false;
@@ -134,16 +156,18 @@ export class Writer {
     });
   }
 
-  /** For all that is there: then it comes back by itself. */
-  #isTooEarly(): boolean {
+  /** Of all that is there: then it comes back when it is time, or when a statement has ended. */
+  #isNoneReady(): boolean {
     const now = performance.now();
     let next = Number.POSITIVE_INFINITY;
-    for (const { notBefore } of this.#queue) {
-      if (notBefore <= now) return false;
-      next = Math.min(next, notBefore);
+    const held = new Held(this.#sent);
+    for (const { notBefore, changes } of this.#queue) {
+      if (notBefore > now) next = Math.min(next, notBefore);
+      else if (held.has(changes)) held.add(changes);
+      else return false;
     }
     clearTimeout(this.#nextTry);
-    this.#nextTry = setTimeout(() => this.#schedule(), Math.ceil(next - now));
+    if (next < Number.POSITIVE_INFINITY) this.#nextTry = setTimeout(() => this.#schedule(), Math.ceil(next - now));
     return true;
   }
 
@@ -151,10 +175,9 @@ export class Writer {
     if (this.#lanes >= LANES || this.#queue.size === 0 || this.#pause !== undefined) return;
     this.#lanes++;
     try {
-      // What a watch finds that was begun before this is asked for comes before it.
-      if (this.#store.barriers.size > 0) await Promise.allSettled([...this.#store.barriers]);
-      const release = await this.#store.database.turn({ until: Number.POSITIVE_INFINITY });
-      const batch = this.#take();
+      const release = await this.#turn();
+      const { batch, ids } = this.#take();
+      this.#sent = [...this.#sent, ids];
       this.#schedule();
       try {
         if (batch.length > 0) await this.#run(batch, release);
@@ -163,6 +186,7 @@ export class Writer {
         for (const pending of batch)
           pending.fail(this.#store.database.error(error, performance.now() - pending.askedAt));
       } finally {
+        this.#sent = this.#sent.filter((each) => each !== ids);
         release();
       }
     } catch (error) {
@@ -175,18 +199,35 @@ export class Writer {
     }
   }
 
-  /** The oldest requests, as many as go together: of one record there is but one change in a statement. */
-  #take(): Pending[] {
+  /** A connection, once all is found that a watch looks for which was begun before what is sent was asked for. */
+  async #turn(): Promise<() => void> {
+    const { barriers, database } = this.#store;
+    for (;;) {
+      if (barriers.size > 0) await Promise.allSettled([...barriers]);
+      const release = await database.turn({ until: Number.POSITIVE_INFINITY });
+      if (barriers.size === 0) return release;
+      // It was begun while this waited for a connection, and needs one itself.
+      release();
+    }
+  }
+
+  /**
+   * The oldest requests, as many as go together: of one record there is but one change in a statement, and what is asked of
+   * it later stays behind what is asked earlier. Only where that waits for somebody else's lock, others go on.
+   */
+  #take(): { batch: Pending[]; ids: ReadonlySet<string> } {
     const batch: Pending[] = [];
     const ids = new Set<string>();
+    const held = new Held([...this.#sent, ids]);
     let size = 0;
     const now = performance.now();
     for (const pending of [...this.#queue]) {
       const { changes, alone } = pending;
       if (pending.notBefore > now) continue;
       const fits = batch.length === 0 || (!alone && !batch[0]?.alone && size + changes.length <= MOST_CHANGES);
-      if (!fits || changes.some(({ next }) => ids.has(next.id))) {
+      if (!fits || held.has(changes)) {
         if (size >= MOST_CHANGES || batch[0]?.alone) break;
+        held.add(changes);
         continue;
       }
       if (pending.seat !== null) this.#queue.remove(pending.seat);
@@ -195,7 +236,7 @@ export class Writer {
       size += changes.length;
       batch.push(pending);
     }
-    return batch;
+    return { batch, ids };
   }
 
   async #run(batch: Pending[], release: () => void): Promise<void> {
@@ -240,27 +281,28 @@ export class Writer {
     if (error instanceof TussockError) for (const pending of batch) pending.fail(error);
     else if (kind === "refused") {
       // The database is away: for all of them.
-      for (const pending of batch) this.#again(pending, error, now);
+      this.#again(batch, error, now);
       this.#pauseAll();
     } else if (batch.length > 1) {
       // One of them is the culprit; none was applied.
-      for (const pending of batch) {
-        pending.alone = true;
-        this.#again(pending, error, now);
-      }
-    } else if (inTheWay) for (const pending of batch) this.#again(pending, error, now, pending.nextPause());
+      for (const pending of batch) pending.alone = true;
+      this.#again(batch, error, now);
+    } else if (inTheWay) this.#again(batch, error, now, batch[0]?.nextPause());
     else for (const pending of batch) pending.fail(this.#store.database.error(error, now - pending.askedAt));
   }
 
-  #again(pending: Pending, error: unknown, now: number, pauseMs = 0): void {
-    const { scope } = pending;
-    pending.lastError = error;
-    pending.notBefore = now + pauseMs;
-    if (scope.signal?.aborted) pending.fail(scope.signal.reason);
-    else if (now >= scope.until) pending.fail(this.#lateError(pending, now));
-    else {
-      pending.seat = this.#queue.add(pending);
-      this.#watchDeadline(scope.until);
+  /** Before what was asked later; but behind it after a pause, for what is locked is not to hold up all else. */
+  #again(batch: readonly Pending[], error: unknown, now: number, pauseMs = 0): void {
+    for (const pending of batch.toReversed()) {
+      const { scope } = pending;
+      pending.lastError = error;
+      pending.notBefore = now + pauseMs;
+      if (scope.signal?.aborted) pending.fail(scope.signal.reason);
+      else if (now >= scope.until) pending.fail(this.#lateError(pending, now));
+      else {
+        pending.seat = pauseMs > 0 ? this.#queue.add(pending) : this.#queue.addFirst(pending);
+        this.#watchDeadline(scope.until);
+      }
     }
   }
 

@@ -93,6 +93,22 @@ describe.skipIf(unavailable !== null)("what goes wrong in PostgreSQL", () => {
     expect(everythingOf(denied)).not.toContain(PASSWORD);
   });
 
+  test("a sweep does not get ahead of a change that was asked for before it, also when that has to wait", async () => {
+    const things = await open(place.source);
+    for (const id of ["locked", "thing"]) await things.insert({ id, data: { n: 0 } });
+    const [unlock, locked] = await holdOpen(`SELECT * FROM ${place.schema}.record WHERE id = 'locked' FOR UPDATE`);
+    await locked;
+    // In one statement, which comes to the locked one first.
+    const late = things.transition("locked", "b");
+    const change = things.transition("thing", "b");
+    const { transitioned, skipped } = await things.sweep({ from: "a", to: "b", where: ({ id }) => id === "thing" });
+    expect((await change).revision).toBe(2);
+    expect([transitioned, skipped]).toEqual([0, 1]);
+    await unlock();
+    expect((await late).revision).toBe(2);
+    await things.close();
+  });
+
   test("a record that somebody has locked makes its change late, and no other", async () => {
     const things = await open(place.source, { writeDeadlineMs: 400 });
     for (const id of ["locked", "free"]) await things.insert({ id, data: { n: 0 } });

@@ -65,6 +65,53 @@ describe.skipIf(unavailable !== null)("a watch over PostgreSQL", () => {
     await later.return?.();
   });
 
+  test("goes on behind whatever was there already, however much that is", async () => {
+    const begun = Promise.withResolvers<void>();
+    const held = Promise.withResolvers<void>();
+    // Anywhere on the server: as long as it is under way, changes with later numbers are kept back from watchers.
+    const older = place.admin.begin(async (sql) => {
+      await sql.unsafe("SELECT pg_current_xact_id()");
+      begun.resolve();
+      await held.promise;
+    });
+    await begun.promise;
+    await Promise.all(Array.from({ length: 600 }, (_, n) => things.insert({ id: `before-${n}`, data: { n } })));
+    const changes = things.watch();
+    const next = take(changes, 1);
+    await things.insert({ id: "behind", data: { n: 0 } });
+    held.resolve();
+    await older;
+    expect(await next).toEqual(["behind"]);
+    await changes.return?.();
+  });
+
+  test("shows what is asked for after it was begun, also when an earlier change waits for a connection just then", async () => {
+    const postgres = { ...place.source, max: 1 };
+    const busy: Things = await openStateIndex({ name: "things", lifecycle, postgres, retention: false });
+    const begun = Promise.withResolvers<void>();
+    const held = Promise.withResolvers<void>();
+    const locking = place.admin.begin(async (sql) => {
+      await sql.unsafe(`LOCK TABLE ${place.schema}.record`);
+      begun.resolve();
+      await held.promise;
+    });
+    await begun.promise;
+    // Has the only connection.
+    const reading = busy.get("thing");
+    const earlier = busy.insert({ id: "earlier", data: { n: 0 } });
+    await new Promise((resolve) => setTimeout(resolve, 10));
+    const changes = busy.watch();
+    const later = busy.insert({ id: "later", data: { n: 0 } });
+    held.resolve();
+    await Promise.all([locking, reading, earlier, later]);
+    await busy.insert({ id: "last", data: { n: 0 } });
+    const seen = await take(changes, 2);
+    if (seen[0] === "earlier") seen.push(...(await take(changes, 1)));
+    expect(seen.slice(-2)).toEqual(["later", "last"]);
+    await changes.return?.();
+    await busy.close();
+  });
+
   test("misses nothing when all connections are cut again and again", async () => {
     const changes = things.watch();
     const seen = take(changes, 60);
