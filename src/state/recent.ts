@@ -4,7 +4,8 @@
  * answered from here.
  */
 import { hashOf } from "../churn.ts";
-import type { StoredRow } from "./row.ts";
+import type { RowChange } from "./record-store.ts";
+import type { RowDraft, StoredRow } from "./row.ts";
 
 /** A power of two. */
 const PAIRS = 1_024;
@@ -33,6 +34,20 @@ export class RecentRows {
     this.#rows[at] = row;
   }
 
+  /** The rows that became of changes, given where the store put each; null, and forgotten, where it refused. */
+  written(changes: readonly RowChange[], recs: readonly (number | null)[]): (StoredRow | null)[] {
+    const rows: (StoredRow | null)[] = [];
+    for (let at = 0; at < changes.length; at++) {
+      const { next } = changes[at] as RowChange;
+      const rec = recs[at] ?? null;
+      const row = rec === null ? null : stored(next, rec);
+      if (row === null) this.forget(next.id);
+      else if (changes.length === 1) this.keep(row);
+      rows.push(row);
+    }
+    return rows;
+  }
+
   forget(id: string): void {
     const at = placeOf(id);
     if (this.#rows[at]?.id === id) {
@@ -42,6 +57,12 @@ export class RecentRows {
       this.#rows[at + 1] = undefined;
     }
   }
+}
+
+/** Field by field, which takes a fifth of the time of a spread. */
+function stored(draft: RowDraft, rec: number): StoredRow {
+  const { id, state, since, createdAt, revision, epoch, origin, keys, data, sum, parsed } = draft;
+  return { id, state, since, createdAt, revision, epoch, origin, keys, data, sum, parsed, rec };
 }
 
 function placeOf(id: string): number {

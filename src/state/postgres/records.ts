@@ -152,16 +152,7 @@ export class PostgresRecords implements RecordStore {
       // A mark alone does not depend on what the indexes are; without a change no null would say that it was not stored.
       if (changes.length === 0) return this.write(changes, options, scope);
     }
-    return changes.map(({ next }, at) => {
-      const rec = recs[at] ?? 0;
-      if (rec === 0) {
-        this.#recent.forget(next.id);
-        return null;
-      }
-      const row = { ...next, rec };
-      if (changes.length === 1) this.#recent.keep(row);
-      return row;
-    });
+    return this.#recent.written(changes, recs);
   }
 
   async prune(

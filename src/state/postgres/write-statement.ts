@@ -14,8 +14,8 @@ export interface Description {
 }
 
 export interface Outcome {
-  /** Per change: the number of the record, 0 where it was refused. */
-  readonly recs: readonly number[];
+  /** Per change: the number of the record, null where it was refused. */
+  readonly recs: readonly (number | null)[];
   readonly epoch: number;
   readonly isCurrent: boolean;
   /** The time there, in epoch milliseconds. */
@@ -111,8 +111,9 @@ function linesOf(requests: readonly Requested[]): Line[] {
 
 export function takeOutcome(rows: readonly (readonly unknown[])[], order: readonly number[]): Outcome {
   const [done, epoch, isCurrent, clock] = rows[0] ?? [];
-  const recs = order.map(() => 0);
-  if (done !== "") for (const [at, rec] of String(done).split(",").entries()) recs[order[at] as number] = Number(rec);
+  const recs = order.map((): number | null => null);
+  if (done !== "")
+    for (const [at, rec] of String(done).split(",").entries()) recs[order[at] as number] = Number(rec) || null;
   return { recs, epoch: Number(epoch), isCurrent: isCurrent === true, clock: Number(clock) };
 }
 

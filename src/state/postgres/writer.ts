@@ -25,7 +25,7 @@ const LONGEST_PAUSE_MS = 250;
 
 /** What a request comes to: as many numbers of records as it has changes, 0 for one that was refused. */
 export interface Written {
-  readonly recs: readonly number[];
+  readonly recs: readonly (number | null)[];
   readonly epoch: number;
   /** The secondary indexes are others by now; nothing was done. */
   readonly isCurrent: boolean;
@@ -259,7 +259,7 @@ export class Writer {
     const outcome = takeOutcome(rows, order);
     this.#pauseMs = FIRST_PAUSE_MS;
     database.clock.observe(start, end, outcome.clock);
-    const done = outcome.recs.reduce((sum, rec) => sum + (rec > 0 ? 1 : 0), 0);
+    const done = outcome.recs.filter((rec) => rec !== null).length;
     if (done > 0) this.#store.committed(done);
     this.#answer(batch, outcome, { batch: batch.length, flushMs: end - start });
   }

@@ -72,8 +72,8 @@ export interface Description {
 }
 
 export interface WriteResult {
-  /** Per change: the record's number, or why nothing was done. */
-  readonly outcomes: readonly (number | "conflict")[];
+  /** Per change: the record's number, null where nothing was done. */
+  readonly outcomes: readonly (number | null)[];
   /** The epoch that the store is in. */
   readonly epoch: number;
   /** The secondary indexes are others by now; nothing was done. */

@@ -15,7 +15,7 @@ import type {
   Tombstone,
   WriteOptions,
 } from "../record-store.ts";
-import type { RowDraft, StoredRow } from "../row.ts";
+import type { StoredRow } from "../row.ts";
 import type { Registration } from "../secondary.ts";
 import { toError } from "./failure.ts";
 import { type Answer, inspectStore } from "./inspect.ts";
@@ -95,16 +95,7 @@ export class SqliteRecords implements RecordStore {
       // A mark alone does not depend on what the indexes are; without a change no null would say that it was not stored.
       if (changes.length === 0) return this.write(changes, options, scope);
     }
-    const rows: (StoredRow | null)[] = [];
-    for (let at = 0; at < changes.length; at++) {
-      const { next } = changes[at] as RowChange;
-      const rec = outcomes[at];
-      const row = typeof rec === "number" ? stored(next, rec) : null;
-      if (row === null) this.#recent.forget(next.id);
-      else if (changes.length === 1) this.#recent.keep(row);
-      rows.push(row);
-    }
-    return rows;
+    return this.#recent.written(changes, outcomes);
   }
 
   prune(
@@ -200,10 +191,4 @@ export class SqliteRecords implements RecordStore {
 
 function registrationOf({ index, secondary }: Description): Registration {
   return { index, secondary: new Map(secondary.map(({ name, number }) => [name, number])) };
-}
-
-/** Field by field, which takes a fifth of the time of a spread. */
-function stored(draft: RowDraft, rec: number): StoredRow {
-  const { id, state, since, createdAt, revision, epoch, origin, keys, data, sum, parsed } = draft;
-  return { id, state, since, createdAt, revision, epoch, origin, keys, data, sum, parsed, rec };
 }

@@ -67,20 +67,20 @@ export class Transaction {
     const description = this.#known.describe(index);
     const current = this.#known.epoch;
     if (description.generation !== generation) return { outcomes: [], epoch: current, redescribed: description };
-    if (epoch !== null && epoch !== current) return { outcomes: changes.map(() => "conflict"), epoch: current };
+    if (epoch !== null && epoch !== current) return { outcomes: changes.map(() => null), epoch: current };
     const outcomes = changes.map((change) => this.#change(description, change));
-    if (mark !== undefined && !outcomes.includes("conflict")) {
+    if (mark !== undefined && !outcomes.includes(null)) {
       const { name, watermark } = mark;
       this.#statements.run(sql.SET_MARK, index, name, watermark, sumOf(index, name, watermark));
     }
     return { outcomes, epoch: current };
   }
 
-  #change(description: Description, { base, next, quiet, tombstone }: Change): number | "conflict" {
+  #change(description: Description, { base, next, quiet, tombstone }: Change): number | null {
     const { index } = description;
-    if (tombstone !== undefined && this.#tombstone(index, next.id) !== (tombstone?.sum ?? null)) return "conflict";
+    if (tombstone !== undefined && this.#tombstone(index, next.id) !== (tombstone?.sum ?? null)) return null;
     const rec = base === null ? this.#insert(index, next) : this.#update(index, base, next);
-    if (rec === null) return "conflict";
+    if (rec === null) return null;
     this.#list(description, base, { ...next, rec });
     if (!quiet) this.#log(description, rec, base?.state ?? null, next);
     return rec;
