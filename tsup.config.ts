@@ -26,6 +26,7 @@ const programs = {
   "scan-worker": "src/scan/worker.ts",
   "state-worker": "src/state/worker.ts",
   "definitions-worker": "src/definitions/worker.ts",
+  "definitions-reader": "src/definitions/reader.ts",
   cli: "src/cli/index.ts",
 };
 

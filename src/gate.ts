@@ -2,17 +2,21 @@
  * Keeps a thread from being ended where that would harm the process. Inside a call of the FFI it takes the whole process with it
  * on Node (koffi throws into an environment that is going down: "FATAL ERROR: Error::ThrowAsJavaScriptException
  * napi_throw"); inside a transaction of LMDB it leaves a lock that its own end then waits for, and the process with it. One integer
- * that both threads see: the worker goes through the gate each time, and whoever ends it shuts the gate first.
+ * that both threads see: the worker goes through the gate each time, and whoever ends it shuts the gate first. A second one says
+ * that somebody waits for the worker to come out.
  */
 const OPEN = 0;
 const INSIDE = 1;
 const SHUT = 2;
 
+const STATE = 0;
+const AWAITED = 1;
+
 export class Gate {
-  readonly #state: Int32Array;
+  readonly #shared: Int32Array;
 
   constructor(memory: ArrayBufferLike) {
-    this.#state = new Int32Array(memory);
+    this.#shared = new Int32Array(memory);
   }
 
   /** The worker's. @throws when the gate is shut: then the thread is being ended */
@@ -27,25 +31,42 @@ export class Gate {
 
   /** The worker's: {@link leave} follows, whatever happens between. @throws as {@link through} */
   enter(): void {
-    if (Atomics.compareExchange(this.#state, 0, OPEN, INSIDE) !== OPEN) throw new Error("the thread is being ended");
+    if (Atomics.compareExchange(this.#shared, STATE, OPEN, INSIDE) !== OPEN)
+      throw new Error("the thread is being ended");
   }
 
   leave(): void {
-    Atomics.store(this.#state, 0, OPEN);
+    Atomics.store(this.#shared, STATE, OPEN);
+  }
+
+  /** The worker's, inside: whether it had better come out soon. */
+  get isAwaited(): boolean {
+    return Atomics.load(this.#shared, AWAITED) !== 0;
+  }
+
+  /** The worker's: it has come out, and seen what there was to do. */
+  heard(): void {
+    Atomics.store(this.#shared, AWAITED, 0);
+  }
+
+  /** The caller's, after it has said what: there is something for the worker to do when it has come out. */
+  await(): void {
+    Atomics.store(this.#shared, AWAITED, 1);
   }
 
   /** For good, when the thread has ended. */
   get isInside(): boolean {
-    return Atomics.load(this.#state, 0) === INSIDE;
+    return Atomics.load(this.#shared, STATE) === INSIDE;
   }
 
   static memory(): SharedArrayBuffer {
-    return new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
+    return new SharedArrayBuffer(2 * Int32Array.BYTES_PER_ELEMENT);
   }
 
   /** The caller's: true when the thread is outside, where it stays. Else try again. */
   shut(): boolean {
-    return Atomics.compareExchange(this.#state, 0, OPEN, SHUT) !== INSIDE;
+    this.await();
+    return Atomics.compareExchange(this.#shared, STATE, OPEN, SHUT) !== INSIDE;
   }
 }
 

@@ -37,7 +37,7 @@ const NATIVE: Record<string, Stage> = {
 const FILES: readonly (readonly [RegExp, Stage])[] = [
   [/\/scan\/(recognize|parse|json)|node_modules\/yaml\//, "header extraction"],
   [/\/scan\/(task|worker|pool|unpack|reader|results)/, "hand-over between threads"],
-  [/\/definitions\/(worker|bulk-read)/, "hand-over between threads"],
+  [/\/definitions\/(worker|reader|second-reader|bulk-read)\./, "hand-over between threads"],
   [/\/scan\/(examine|stamp|list|order)|\/ffi\/|^node:fs|^node:internal\/fs|\/koffi/, "system calls"],
   [/\/lmdb\//, "LMDB"],
   [/\/definitions\//, "packing and sorting"],

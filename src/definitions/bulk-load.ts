@@ -1,184 +1,138 @@
 /**
- * Writes the files of a directory that the index knows nothing of yet: gathered, and inserted in few transactions. One by
- * one they would read each key before writing it, and dirty the same pages again in every commit.
+ * Puts the files of a directory that the index knows nothing of yet, as they come: nothing is looked for that need not be there,
+ * and keys that come in order are put behind the last one, which fills each page.
  */
-import { Arena } from "./arena.ts";
-import { isWhole, mayShareKey, nameKey, relativePath, WrittenFileKey, WrittenNameKey } from "./keys.ts";
-import { NameFilter } from "./name-filter.ts";
-import { comparePlaces, listedName } from "./reconcile.ts";
+import { isWholeLength, nameKey, type WrittenKey, writeTypeId } from "./keys.ts";
+import { CANDIDATE, countOf, endOf, FILE, KEY, type PackedFiles, PLACE, startOf } from "./packed-files.ts";
+import { comparePlaces } from "./reconcile.ts";
 import {
   candidatesIn,
   compareCandidates,
-  type FileRecord,
-  mostBytes,
+  idLengthIn,
+  idStartIn,
+  nameLengthIn,
+  nameStartIn,
   packPlaces,
   placesIn,
-  writeCandidate,
-  writeFile,
-  writePlace,
 } from "./records.ts";
 import type { DefinitionStore, Table } from "./store.ts";
 
-/**
- * Ids come in no order, so each commit writes nearly every page of their table anew: the more there is, the fewer commits.
- * 700 bytes a file wait in memory.
- */
-const FEWEST_FILES_PER_COMMIT = 25_000;
-const MOST_FILES_PER_COMMIT = 150_000;
+/** How a file's record in a table is found among its records, and joined with another's of the same name or id. */
+interface Kind {
+  part: typeof CANDIDATE | typeof PLACE;
+  /** Where the text of the record's key lies: in the candidate of the same file. */
+  startIn(bytes: Buffer, candidate: number): number;
+  lengthIn(bytes: Buffer, candidate: number): number;
+  join(records: Buffer[], text: string): Buffer;
+}
 
-/** Where the three records of each gathered file lie in the arena, one behind the other: five numbers a file. */
-const SLAB = 0;
-const FILE = 1;
-const CANDIDATE = 2;
-const PLACE = 3;
-const NUMBERS_PER_FILE = 5;
+const NAMES: Kind = {
+  part: CANDIDATE,
+  startIn: nameStartIn,
+  lengthIn: nameLengthIn,
+  join(records) {
+    const candidates = records.flatMap((record) => candidatesIn(record)).sort(compareCandidates);
+    return Buffer.concat(candidates.map((candidate) => candidate.slice()));
+  },
+};
+
+const IDS: Kind = {
+  part: PLACE,
+  startIn: idStartIn,
+  lengthIn: idLengthIn,
+  join(records, id) {
+    return packPlaces(records.flatMap((record) => placesIn(record, id)).sort(comparePlaces));
+  },
+};
 
 export class BulkLoad {
   readonly #store: DefinitionStore;
   readonly #typeId: number;
-  readonly #root: number;
-  readonly #type: string;
-  readonly #arena = new Arena();
-  readonly #places: number[] = [];
-  /** In byte order, and most are called after their names: so names are nearly in order, too. */
-  readonly #filenames: string[] = [];
-  readonly #names = new Gathered();
-  readonly #ids = new Gathered();
-  /** Every name and id of the type that lies in the tables; null where some may lie there that it does not have. */
-  readonly #committed: NameFilter | null;
-  #committedFiles = 0;
+  readonly #fileKey = new WrittenBytes();
+  readonly #textKey: WrittenText;
 
-  /** `files`: how many will come. `alone`: nothing of this type lies in the tables yet. */
-  constructor(
-    store: DefinitionStore,
-    o: { root: number; type: string; typeId: number; files: number; alone: boolean },
-  ) {
+  constructor(store: DefinitionStore, typeId: number) {
     this.#store = store;
-    this.#root = o.root;
-    this.#type = o.type;
-    this.#typeId = o.typeId;
-    this.#committed = o.alone ? new NameFilter(2 * o.files) : null;
+    this.#typeId = typeId;
+    this.#textKey = new WrittenText(typeId);
   }
 
-  /** The file must not be in the index. */
-  add(file: FileRecord): void {
-    const arena = this.#arena;
-    const { filename } = file;
-    const number = this.#filenames.push(filename) - 1;
-    const relative = relativePath(this.#type, filename);
-    // All three lie in one slab: it is reserved for them at once.
-    arena.reserve(mostBytes(file, relative));
-    const start = arena.at;
-    writeFile(arena, file, isWhole(relative) ? null : relative);
-    const candidate = arena.at;
-    const name = listedName(file, filename);
-    if (name !== null) {
-      writeCandidate(arena, file);
-      this.#names.add(name, number);
-    }
-    const place = arena.at;
-    if (file.kind === "entry") {
-      writePlace(arena, file.root, filename, file.name, file.id);
-      this.#ids.add(file.id, number);
-    }
-    this.#places.push(arena.slab, start, candidate, place, arena.at);
+  /** Inside a transaction. None of them may be in the index. */
+  put(packed: PackedFiles): void {
+    if (countOf(packed) === 0) return;
+    this.#putFiles(packed);
+    this.#putTexts(this.#store.names, NAMES, packed);
+    this.#putTexts(this.#store.ids, IDS, packed);
   }
 
-  get isDue(): boolean {
-    const due = Math.max(FEWEST_FILES_PER_COMMIT, this.#committedFiles / 2);
-    return this.#filenames.length >= Math.min(due, MOST_FILES_PER_COMMIT);
-  }
-
-  /** One durable transaction. */
-  commit(): void {
-    if (this.#filenames.length === 0) return;
-    this.#store.transaction(() => {
-      this.#commitFiles();
-      this.#commitGathered(this.#store.names, this.#names, CANDIDATE, joinCandidates);
-      this.#commitGathered(this.#store.ids, this.#ids, PLACE, joinPlaces);
-    });
-    this.#committedFiles += this.#filenames.length;
-    for (const text of this.#names.first.keys()) this.#committed?.add(text);
-    for (const text of this.#ids.first.keys()) this.#committed?.add(text);
-    this.#arena.clear();
-    this.#places.length = 0;
-    this.#filenames.length = 0;
-    this.#names.clear();
-    this.#ids.clear();
-  }
-
-  #commitFiles(): void {
+  #putFiles(packed: PackedFiles): void {
     const { files } = this.#store;
-    const key = new WrittenFileKey();
-    key.root = this.#root;
-    for (const [number, filename] of this.#filenames.entries()) {
-      key.relative = relativePath(this.#type, filename);
-      files.commit(key, this.#record(number, FILE));
+    const { bytes } = packed;
+    const key = this.#fileKey;
+    let isBehind: boolean | undefined;
+    for (let file = 0; file < countOf(packed); file++) {
+      key.take(bytes, startOf(packed, file, KEY), endOf(packed, file, KEY));
+      const record = bytes.subarray(startOf(packed, file, FILE), endOf(packed, file, FILE));
+      isBehind ??= files.isBehindAll(key);
+      if (!isBehind || !files.append(key, record)) files.commit(key, record);
     }
   }
 
-  #commitGathered(
-    table: Table,
-    gathered: Gathered,
-    part: typeof CANDIDATE | typeof PLACE,
-    join: (records: Buffer[], text: string) => Buffer,
-  ): void {
-    const key = new WrittenNameKey();
-    key.typeId = this.#typeId;
-    for (const [text, first] of gathered.first) {
-      let record = this.#record(first, part);
-      const stored = this.#stored(table, text);
-      const others = gathered.others.get(first);
-      if (stored !== undefined || others !== undefined) {
-        const records = [record, ...(others ?? []).map((number) => this.#record(number, part))];
-        record = join(stored === undefined ? records : [...records, stored], text);
+  #putTexts(table: Table, { part, startIn, lengthIn, join }: Kind, packed: PackedFiles): void {
+    const { bytes } = packed;
+    const key = this.#textKey;
+    let isBehind: boolean | undefined;
+    for (let file = 0; file < countOf(packed); file++) {
+      const start = startOf(packed, file, part);
+      const end = endOf(packed, file, part);
+      if (start === end) continue;
+      const candidate = startOf(packed, file, CANDIDATE);
+      const textStart = startIn(bytes, candidate);
+      const textEnd = textStart + lengthIn(bytes, candidate);
+      const record = bytes.subarray(start, end);
+      if (isWholeLength(textEnd - textStart)) {
+        key.take(bytes, textStart, textEnd);
+        isBehind ??= table.isBehindAll(key);
+        if ((isBehind && table.append(key, record)) || table.insert(key, record)) continue;
       }
-      key.name = text;
-      table.commit(key, record);
+      const text = bytes.toString("utf8", textStart, textEnd);
+      const stored = table.get(nameKey(text, this.#typeId));
+      table.commit(nameKey(text, this.#typeId), stored === undefined ? record : join([record, stored], text));
     }
   }
+}
 
-  #record(number: number, part: typeof FILE | typeof CANDIDATE | typeof PLACE): Buffer {
-    const at = number * NUMBERS_PER_FILE;
-    const [slab, start, end] = [this.#places[at + SLAB], this.#places[at + part], this.#places[at + part + 1]];
-    return this.#arena.view(slab as number, start as number, end as number);
+/** A key that lies in memory already. */
+class WrittenBytes implements WrittenKey {
+  #bytes: Buffer = Buffer.alloc(0);
+  #start = 0;
+  #end = 0;
+
+  take(bytes: Buffer, start: number, end: number): void {
+    this.#bytes = bytes;
+    this.#start = start;
+    this.#end = end;
   }
 
-  #stored(table: Table, text: string): Buffer | undefined {
-    // Two long names of one commit may share a key.
-    const isNew = this.#committed !== null && !mayShareKey(text) && !this.#committed.mayHave(text);
-    return isNew ? undefined : table.get(nameKey(text, this.#typeId));
+  writeTo(target: Buffer, at: number): number {
+    const bytes = this.#bytes;
+    const end = this.#end;
+    let to = at;
+    for (let from = this.#start; from < end; ) target[to++] = bytes[from++] as number;
+    return to;
   }
 }
 
-/** Which files have a name or id; nearly always one. */
-class Gathered {
-  readonly first = new Map<string, number>();
-  /** By the first of them. */
-  readonly others = new Map<number, number[]>();
+/** The key of a name or an id whose text lies in memory already. */
+class WrittenText extends WrittenBytes {
+  readonly #typeId: number;
 
-  add(text: string, number: number): void {
-    const first = this.first.get(text);
-    if (first === undefined) {
-      this.first.set(text, number);
-      return;
-    }
-    const others = this.others.get(first);
-    if (others === undefined) this.others.set(first, [number]);
-    else others.push(number);
+  constructor(typeId: number) {
+    super();
+    this.#typeId = typeId;
   }
 
-  clear(): void {
-    this.first.clear();
-    this.others.clear();
+  override writeTo(target: Buffer, at: number): number {
+    return writeTypeId(target, super.writeTo(target, at), this.#typeId);
   }
-}
-
-function joinCandidates(records: Buffer[]): Buffer {
-  const candidates = records.flatMap((record) => candidatesIn(record)).sort(compareCandidates);
-  return Buffer.concat(candidates.map((candidate) => candidate.slice()));
-}
-
-function joinPlaces(records: Buffer[], id: string): Buffer {
-  return packPlaces(records.flatMap((record) => placesIn(record, id)).sort(comparePlaces));
 }

@@ -1,212 +1,193 @@
-/** Reads a directory that the index knows nothing of yet, on two threads where there is a second one. */
-
-import type { ProblemKind } from "../errors.ts";
-import { DefinitionReadError } from "../errors.ts";
-import { type Examined, type ExamineOptions, examineFile } from "../scan/examine.ts";
-import { WorkerPool } from "../scan/pool.ts";
-import { ReaderStoppedError } from "../scan/reader.ts";
-import { isRacyStamp, STAMP_BYTES, wallClockNs } from "../scan/stamp.ts";
-import { type Batch, DEFERRED, ENTRY, PROBLEM, SKIPPED } from "../scan/task.ts";
+/**
+ * Reads a directory that the index knows nothing of yet, on two threads where there is a second one, and puts what comes in few
+ * transactions. Since ids come in no order, each commit writes nearly every page of their table anew.
+ */
+import type { ExamineOptions } from "../scan/examine.ts";
 import { nextTurn } from "../slices.ts";
-import type { BulkLoad } from "./bulk-load.ts";
+import { BulkLoad } from "./bulk-load.ts";
+import { type FilesRead, type ReadTask, readFiles } from "./read-files.ts";
+import type { SecondReader } from "./second-reader.ts";
+import type { DefinitionStore } from "./store.ts";
 import type { SweepResult } from "./sweep.ts";
 
 export interface UnknownDirectory {
   dir: string;
   root: number;
   type: string;
+  typeId: number;
   /** In byte order. */
   names: readonly string[];
   /** Those that are not known to be regular files. */
   special: ReadonlySet<string>;
 }
 
-/** A second thread costs 30 ms to start; this many files take that long to read. */
-const FILES_WORTH_A_THREAD = 6_000;
-/** Two milliseconds of work: other requests, and what the other thread has read, wait no longer. */
-const FILES_HERE = 256;
-/** Read there in one go: what one takes in the time of a pause here. */
-const FILES_THERE = 1_024;
-/** So many times as many are read ahead there, so that it has work during a commit here: at about 600 bytes a file. */
-const GOES_AHEAD = 24;
+export interface BulkOptions {
+  store: DefinitionStore;
+  examine: ExamineOptions;
+  /** It is stopped when the reading settles. */
+  second: SecondReader | null;
+  result: SweepResult;
+  /**
+   * How files come into a transaction. `within`: they are read in it, up to so many, unless somebody waits for the thread: see
+   * {@link DefinitionStore.isAwaited}. `before`: so many are read first, so that it holds the thread for as short as can be.
+   */
+  filesPerCommit: { within: number } | { before: number };
+  /** Asked often; null when no pause is due. */
+  pause: () => Promise<void> | null;
+}
 
-/** `pause` is asked often; it returns null when no pause is due. Returns how many valid definitions were found. */
-export async function readDirectory(
-  directory: UnknownDirectory,
-  load: BulkLoad,
-  options: ExamineOptions,
-  result: SweepResult,
-  pause: () => Promise<void> | null,
-): Promise<number> {
-  const taker = new Taker(directory, load, result, options.documents);
-  const { names } = directory;
-  let next = 0;
-  const take = (count: number): readonly string[] => {
-    next += count;
-    return names.slice(next - count, next);
-  };
+/** A millisecond or two of work. */
+const FILES_PER_SHARE = 256;
+/** So many shares are given to the other thread ahead: what it reads while this one reads a share of its own, and more. */
+const SHARES_AHEAD = 8;
+/** Nobody is kept waiting for longer than this and a commit, and no commit is for less. */
+const LEAST_MS = 20;
+/** The other thread takes this long for a share only when something is wrong with it. */
+const PATIENCE_MS = 50;
 
-  const pool = secondThread(names.length, options);
-  /** One of the two has failed: the other ends, too, before this settles. */
-  let isOver = false;
-  const there = async (pool: WorkerPool): Promise<void> => {
-    if (!(await pool.ready)) return;
-    const ahead: Promise<ReadThere>[] = [];
-    for (;;) {
-      while (ahead.length < GOES_AHEAD && next < names.length) {
-        const reading = readThere(pool, directory, take(FILES_THERE));
-        reading.catch(() => {}); // Thrown when it is its turn.
-        ahead.push(reading);
-      }
-      const read = await ahead.shift();
-      if (read === undefined || isOver) return;
-      taker.takeRead(read, options);
-    }
-  };
-  const here = async (): Promise<void> => {
-    while (!isOver && next < names.length) {
-      for (const name of take(FILES_HERE)) taker.examine(name, options);
-      // Other requests, and what the other thread has read.
-      await (pause() ?? nextTurn());
-    }
-  };
-  const readers = pool === null ? [here()] : [there(pool), here()];
+/** Returns how many valid definitions were found; all of them are committed. */
+export async function readDirectory(directory: UnknownDirectory, options: BulkOptions): Promise<number> {
+  const reading = new Reading(directory, options);
   try {
-    await Promise.all(readers);
-    load.commit();
-    return taker.entries;
+    while (!reading.isDone) {
+      if ("before" in options.filesPerCommit) await reading.ahead(options.filesPerCommit.before);
+      reading.commit();
+      // Other requests, and the news that the other thread has ended.
+      await (options.pause() ?? nextTurn());
+    }
+    return reading.entries;
   } finally {
-    isOver = true;
-    await pool?.stop();
-    await Promise.allSettled(readers);
+    await options.second?.stop();
   }
 }
 
-/** What the other thread has read of some names; null where it could not. */
-interface ReadThere {
-  names: readonly string[];
-  regular: readonly string[];
-  startedAt: number;
-  batch: Batch | null;
+/** Some of the directory's files, and what was read of them, once it was. */
+interface Share {
+  task: ReadTask;
+  read: FilesRead | null;
 }
 
-async function readThere(
-  pool: WorkerPool,
-  { dir, special }: UnknownDirectory,
-  names: readonly string[],
-): Promise<ReadThere> {
-  const regular = special.size === 0 ? names : names.filter((name) => !special.has(name));
-  const startedAt = wallClockNs();
-  try {
-    const batch = (await pool.run({ dir, names: regular.join("/"), regular: true })) as Batch;
-    return { names, regular, startedAt, batch };
-  } catch (error) {
-    // One unreadable file ends the task: here each is tried by itself.
-    if (!(error instanceof DefinitionReadError || error instanceof ReaderStoppedError)) throw error;
-    return { names, regular: [], startedAt, batch: null };
-  }
-}
-
-/** It comes up while the first one reads already. */
-function secondThread(files: number, options: ExamineOptions): WorkerPool | null {
-  if (files < FILES_WORTH_A_THREAD || "Deno" in globalThis || process.env["TUSSOCK_NO_WORKERS"]) return null;
-  const { parse: _, ...plain } = options;
-  return new WorkerPool(1, plain);
-}
-
-/** Takes in what was read, from whichever thread. */
-class Taker {
-  readonly #directory: UnknownDirectory;
-  readonly #load: BulkLoad;
-  readonly #result: SweepResult;
-  readonly #documents: boolean;
+class Reading {
   entries = 0;
+  readonly #directory: UnknownDirectory;
+  readonly #o: BulkOptions;
+  readonly #load: BulkLoad;
+  /** Where the next share begins. */
+  #next = 0;
+  /** In the order of the listing: they are put in it, whichever thread reads them. */
+  #shares: Share[] = [];
+  /** Those that the other thread has, in order. */
+  #given: Share[] = [];
 
-  constructor(directory: UnknownDirectory, load: BulkLoad, result: SweepResult, documents: boolean) {
-    this.#documents = documents;
+  constructor(directory: UnknownDirectory, o: BulkOptions) {
     this.#directory = directory;
-    this.#load = load;
-    this.#result = result;
+    this.#o = o;
+    this.#load = new BulkLoad(o.store, directory.typeId);
   }
 
-  examine(filename: string, options: ExamineOptions): void {
-    const { dir, root, special } = this.#directory;
-    const path = `${dir}/${filename}`;
-    try {
-      this.#take(filename, examineFile(path, options, !special.has(filename)));
-    } catch (error) {
-      if (!(error instanceof DefinitionReadError)) throw error;
-      this.#result.files++;
-      this.#result.unreadable.push({ root, filename, path: error.path, errno: error.errno });
+  get isDone(): boolean {
+    return this.#shares.length === 0 && this.#next === this.#directory.names.length;
+  }
+
+  /** Reads so many files, a share in each turn of the event loop. */
+  async ahead(files: number): Promise<void> {
+    for (let shares = Math.ceil(files / FILES_PER_SHARE); shares > 0; shares--) {
+      if (!this.#readHere()) return;
+      await (this.#o.pause() ?? nextTurn());
     }
   }
 
-  takeRead({ names, regular, startedAt, batch }: ReadThere, options: ExamineOptions): void {
-    if (batch !== null) this.#takeBatch(regular, batch, startedAt);
-    const left =
-      batch === null
-        ? names
-        : names.length === regular.length
-          ? []
-          : names.filter((n) => this.#directory.special.has(n));
-    for (const name of left) this.examine(name, options);
-  }
-
-  #takeBatch(names: readonly string[], batch: Batch, startedAt: number): void {
-    const { values, stamps, kinds } = batch;
-    let at = 0;
-    for (const [i, filename] of names.entries()) {
-      const stamp = stamps.subarray(i * STAMP_BYTES, (i + 1) * STAMP_BYTES);
-      const facts = { stamp, symlink: false, racy: isRacyStamp(stamp, 0, startedAt) };
-      switch (kinds[i]) {
-        case ENTRY: {
-          const [id, name, declaredType] = [
-            values[at++] as string,
-            values[at++] as string,
-            values[at++] as string | null,
-          ];
-          const documentJson = this.#documents ? (values[at++] as string | null) : null;
-          if (this.#documents && documentJson === null) at++;
-          this.#take(filename, { kind: "entry", id, name, declaredType, documentJson, ...facts });
-          break;
-        }
-        case PROBLEM: {
-          const [problemKind, message] = [values[at++] as ProblemKind, values[at++] as string];
-          const [line, column] = [values[at++] as number, values[at++] as number];
-          this.#take(filename, { kind: "problem", problemKind, message, line, column, ...facts });
-          break;
-        }
-        case DEFERRED:
-          this.#take(filename, { kind: "deferred", ...facts });
-          break;
-        case SKIPPED:
-          this.#take(filename, { kind: "directory" });
-          break;
-        default:
-          this.#take(filename, { kind: "absent" });
+  /** One durable transaction. */
+  commit(): void {
+    const { store, filesPerCommit } = this.#o;
+    const startedAt = performance.now();
+    store.transaction(() => {
+      if ("before" in filesPerCommit) {
+        while (this.#putNext() > 0);
+        return;
       }
+      for (let files = 0; files < filesPerCommit.within; ) {
+        if (store.isAwaited && performance.now() - startedAt > LEAST_MS) return;
+        this.#give();
+        this.#takeFromOther();
+        const put = this.#putNext();
+        files += put;
+        if (put === 0 && !this.#readHere() && !this.#waitForOther()) return;
+      }
+    });
+  }
+
+  /** Reads the next share on this thread; false when none is left. */
+  #readHere(): boolean {
+    const share = this.#lost() ?? this.#share();
+    if (share === null) return false;
+    share.read = readFiles(share.task, this.#o.examine);
+    return true;
+  }
+
+  /** The other thread has ended before its time: what it has left is done here. */
+  #lost(): Share | undefined {
+    if (this.#o.second?.hasEnded !== true) return undefined;
+    this.#takeFromOther();
+    return this.#given.shift();
+  }
+
+  #give(): void {
+    const { second } = this.#o;
+    if (second === null || !second.isReady || second.hasEnded) return;
+    while (this.#given.length < SHARES_AHEAD) {
+      const share = this.#share();
+      if (share === null) return;
+      second.give(share.task);
+      this.#given.push(share);
     }
   }
 
-  #take(filename: string, examined: Examined): void {
-    const { root, type } = this.#directory;
-    const result = this.#result;
-    result.files++;
-    if (examined.kind === "absent") return;
-    if (examined.kind === "deferred") {
-      result.deferred.push({ root, filename });
-      return;
+  #takeFromOther(): void {
+    for (;;) {
+      const read = this.#given.length === 0 ? null : (this.#o.second?.take() ?? null);
+      const share = read === null ? undefined : this.#given.shift();
+      if (share === undefined) return;
+      share.read = read;
     }
-    // A link to a directory may come to lead to a file.
-    if (examined.kind === "directory" || examined.symlink) result.symlinks.push({ root, filename });
-    if (examined.kind === "directory") return;
-    this.#load.add({ ...examined, root, type, filename });
-    if (this.#load.isDue) this.#load.commit();
-    result.read++;
-    if (examined.kind === "problem") result.problems++;
-    else {
-      result.changed++;
-      this.entries++;
-    }
+  }
+
+  /** False when there is nothing to wait for, or nothing has come. */
+  #waitForOther(): boolean {
+    return this.#given.length > 0 && this.#o.second?.wait(PATIENCE_MS) === true;
+  }
+
+  #share(): Share | null {
+    const { dir, root, type, names, special } = this.#directory;
+    const taken = names.slice(this.#next, this.#next + FILES_PER_SHARE);
+    if (taken.length === 0) return null;
+    this.#next += taken.length;
+    const specials = special.size === 0 ? [] : [...taken.keys()].filter((i) => special.has(taken[i] as string));
+    const share: Share = { task: { dir, root, type, names: taken.join("/"), special: specials }, read: null };
+    this.#shares.push(share);
+    return share;
+  }
+
+  /** The next share, where it has been read: how many files were in it. */
+  #putNext(): number {
+    const read = this.#shares[0]?.read ?? null;
+    if (read === null) return 0;
+    this.#shares.shift();
+    this.#load.put(read.packed);
+    this.#count(read);
+    return read.files;
+  }
+
+  #count(read: FilesRead): void {
+    const { root } = this.#directory;
+    const { result } = this.#o;
+    result.files += read.files;
+    result.read += read.entries + read.problems;
+    result.changed += read.entries;
+    result.problems += read.problems;
+    for (const filename of read.symlinks) result.symlinks.push({ root, filename });
+    for (const filename of read.deferred) result.deferred.push({ root, filename });
+    for (const unreadable of read.unreadable) result.unreadable.push({ root, ...unreadable });
+    this.entries += read.entries;
   }
 }

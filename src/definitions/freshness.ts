@@ -190,12 +190,17 @@ export class Freshness {
   }
 
   async #waitFor(type: string, since: number, o: AbortOptions): Promise<void> {
-    for (;;) {
-      this.#closing.signal.throwIfAborted();
-      this.observe();
-      const state = this.#firstUnreadyTo(type, since);
-      if (state === null) return;
-      await abortable(this.passes.bring(state), o.signal);
+    const release = this.passes.foresee(type);
+    try {
+      for (;;) {
+        this.#closing.signal.throwIfAborted();
+        this.observe();
+        const state = this.#firstUnreadyTo(type, since);
+        if (state === null) return;
+        await abortable(this.passes.bring(state), o.signal);
+      }
+    } finally {
+      release();
     }
   }
 

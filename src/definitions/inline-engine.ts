@@ -11,12 +11,14 @@ import {
 } from "./engine.ts";
 import { SharedCommits } from "./shared-commits.ts";
 import type { DefinitionStore, PendingPut } from "./store.ts";
-import { type Breather, type SweepResult, type SweepTarget, sweepType } from "./sweep.ts";
+import { type SweepBreather, type SweepResult, type SweepTarget, sweepType } from "./sweep.ts";
 
 /** Longer than this at a time and a server's timers are late. */
 const SLICE_MS = 4;
 /** A commit flushes; so many changes are worth one. */
 const CHANGES_PER_COMMIT = 1500;
+/** The event loop is held while they are written. */
+const NEW_FILES_PER_COMMIT = 10_000;
 /** Asking the clock at each file would cost as much as the file. */
 const FILES_PER_LOOK = 16;
 
@@ -63,7 +65,7 @@ export class InlineEngine implements IndexEngine {
     };
   }
 
-  async #run<T>(work: (breather: Breather) => Promise<T>): Promise<T> {
+  async #run<T>(work: (breather: SweepBreather) => Promise<T>): Promise<T> {
     try {
       return await this.#running.track(work(new SliceBreather(this.#store, this.#commits)));
     } catch (error) {
@@ -78,7 +80,8 @@ export class InlineEngine implements IndexEngine {
 }
 
 /** Commits what has gathered and yields after each slice. */
-export class SliceBreather implements Breather {
+export class SliceBreather implements SweepBreather {
+  readonly filesPerCommit: SweepBreather["filesPerCommit"];
   readonly #store: DefinitionStore;
   readonly #commits: SharedCommits;
   readonly #sliceMs: number;
@@ -91,7 +94,9 @@ export class SliceBreather implements Breather {
     commits: SharedCommits,
     sliceMs = SLICE_MS,
     changesPerCommit = CHANGES_PER_COMMIT,
+    filesPerCommit: SweepBreather["filesPerCommit"] = { before: NEW_FILES_PER_COMMIT },
   ) {
+    this.filesPerCommit = filesPerCommit;
     this.#store = store;
     this.#commits = commits;
     this.#sliceMs = sliceMs;

@@ -14,9 +14,14 @@ const TYPE_ID_BYTES = 4;
 export function nameKey(name: string, typeId: number): Buffer {
   const key = textKey(name, 0, 1 + TYPE_ID_BYTES);
   const end = key.length - 1 - TYPE_ID_BYTES;
-  key[end] = 0;
-  key.writeUInt32BE(typeId, end + 1);
+  writeTypeId(key, end, typeId);
   return key;
+}
+
+/** What stands behind the name. */
+export function writeTypeId(key: Buffer, at: number, typeId: number): number {
+  key[at] = 0;
+  return key.writeUInt32BE(typeId, at + 1);
 }
 
 /**
@@ -35,9 +40,7 @@ export class WrittenNameKey implements WrittenKey {
   writeTo(target: Buffer, at: number): number {
     const { name, typeId } = this;
     if (name.length * 3 > LONGEST_TEXT) return at + nameKey(name, typeId).copy(target, at);
-    const end = at + target.write(name, at, "utf8");
-    target[end] = 0;
-    return target.writeUInt32BE(typeId, end + 1);
+    return writeTypeId(target, at + target.write(name, at, "utf8"), typeId);
   }
 }
 
@@ -95,7 +98,12 @@ export function fileKey(root: number, relative: string): Buffer {
 
 /** Whether the whole path stands in its key. */
 export function isWhole(relative: string): boolean {
-  return relative.length * 3 <= LONGEST_TEXT || Buffer.byteLength(relative, "utf8") <= LONGEST_TEXT;
+  return relative.length * 3 <= LONGEST_TEXT || isWholeLength(Buffer.byteLength(relative, "utf8"));
+}
+
+/** Whether a text of so many bytes stands in its key as it is. */
+export function isWholeLength(bytes: number): boolean {
+  return bytes <= LONGEST_TEXT;
 }
 
 /** The first key at or behind `relative` taken as a prefix. */

@@ -263,8 +263,7 @@ export class LiveIndex implements DefinitionIndex, IndexInternals {
     const backgroundEnds = background.close();
     await freshness.close(new ClosedError("the definition index")).finally(async () => {
       await backgroundEnds;
-      await tree.close();
-      await release();
+      await Promise.all([tree.close(), release()]);
     });
   }
 

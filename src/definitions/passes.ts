@@ -25,6 +25,7 @@ export class Passes {
   readonly #engine: IndexEngine;
   readonly #examine: ExamineOptions;
   readonly #running = new Underway();
+  readonly #foreseen = new Set<string>();
   readonly #listeners = new SweepListeners();
   /** Aborts when the index closes. */
   readonly #signal: AbortSignal;
@@ -125,6 +126,22 @@ export class Passes {
     const elapsedMs = performance.now() - started;
     this.lastSweep = { at: Date.now(), files: result.files, elapsedMs };
     return result;
+  }
+
+  /**
+   * Somebody will ask for this type, and what lies above has to be looked through first: meanwhile the kernel prepares to watch
+   * it, where that takes its time. Call what it returns when the type is there.
+   */
+  foresee(type: string): () => void {
+    const state = this.#tree.types.get(type);
+    if (type === "" || this.#foreseen.has(type) || state?.parent?.swept === true) return () => {};
+    this.#foreseen.add(type);
+    this.#engine.prepare?.();
+    const prepared = this.#tree.foreseeWatches(type);
+    return () => {
+      this.#foreseen.delete(type);
+      void this.#running.track(prepared.then((release) => release()));
+    };
   }
 
   /** What is to be looked through is watched from now on, and what comes after this observation must be seen. */

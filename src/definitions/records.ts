@@ -9,9 +9,9 @@
 
 import type { ProblemKind } from "../errors.ts";
 import { compareUtf8 } from "../scan/order.ts";
-import { STAMP_BYTES, uint32 } from "../scan/stamp.ts";
-import { type Packing, Scratch } from "./arena.ts";
+import { STAMP_BYTES, setUint32, uint32 } from "../scan/stamp.ts";
 import { mayShareKey } from "./keys.ts";
+import { type Packing, Scratch } from "./packing.ts";
 
 /** A file as it was last read. */
 export type FileRecord = EntryRecord | ProblemRecord;
@@ -74,9 +74,9 @@ export class PackedCandidate {
     this.bytes = bytes;
     this.at = at;
     this.#flags = bytes[at + 1] ?? 0;
-    this.#idAt = at + CANDIDATE_HEADER + ((bytes[at + 2] ?? 0) | ((bytes[at + 3] ?? 0) << 8));
-    this.#nameAt = this.#idAt + uint32(bytes, at + 4);
-    this.#declaredAt = this.#nameAt + uint32(bytes, at + 8);
+    this.#idAt = idStartIn(bytes, at);
+    this.#nameAt = this.#idAt + idLengthIn(bytes, at);
+    this.#declaredAt = this.#nameAt + nameLengthIn(bytes, at);
     this.#documentAt = this.#declaredAt + uint32(bytes, at + 12);
     this.end = this.#documentAt + uint32(bytes, at + 16);
   }
@@ -134,6 +134,23 @@ export class PackedCandidate {
   }
 }
 
+/** Of a packed candidate: where its id and its name lie, in bytes. */
+export function idStartIn(bytes: Buffer, at: number): number {
+  return at + CANDIDATE_HEADER + ((bytes[at + 2] ?? 0) | ((bytes[at + 3] ?? 0) << 8));
+}
+
+export function idLengthIn(bytes: Buffer, at: number): number {
+  return uint32(bytes, at + 4);
+}
+
+export function nameStartIn(bytes: Buffer, at: number): number {
+  return idStartIn(bytes, at) + idLengthIn(bytes, at);
+}
+
+export function nameLengthIn(bytes: Buffer, at: number): number {
+  return uint32(bytes, at + 8);
+}
+
 export function candidatesIn(value: Buffer): PackedCandidate[] {
   const candidates: PackedCandidate[] = [];
   for (let at = 0; at < value.length; ) {
@@ -175,10 +192,10 @@ export function writeCandidate(to: Packing, file: FileRecord): void {
   bytes.set(file.stamp, start + STAMP_AT);
   to.at = start + CANDIDATE_HEADER;
   bytes.writeUInt16LE(writeText(to, bytes, filename), start + 2);
-  bytes.writeUInt32LE(writeText(to, bytes, id), start + 4);
-  bytes.writeUInt32LE(writeText(to, bytes, name), start + 8);
-  bytes.writeUInt32LE(writeText(to, bytes, declared), start + 12);
-  bytes.writeUInt32LE(writeText(to, bytes, document), start + 16);
+  setUint32(bytes, start + 4, writeText(to, bytes, id));
+  setUint32(bytes, start + 8, writeText(to, bytes, name));
+  setUint32(bytes, start + 12, writeText(to, bytes, declared));
+  setUint32(bytes, start + 16, writeText(to, bytes, document));
 }
 
 /** Its length in bytes. */
@@ -228,8 +245,8 @@ export function writePlace(to: Packing, root: number, filename: string, name: st
   bytes[start] = root;
   to.at = start + PLACE_HEADER;
   bytes.writeUInt16LE(writeText(to, bytes, filename), start + 1);
-  bytes.writeUInt32LE(writeText(to, bytes, filename === `${name}.yaml` ? "" : name), start + 3);
-  bytes.writeUInt32LE(writeText(to, bytes, mayShareKey(id) ? id : ""), start + 7);
+  setUint32(bytes, start + 3, writeText(to, bytes, filename === `${name}.yaml` ? "" : name));
+  setUint32(bytes, start + 7, writeText(to, bytes, mayShareKey(id) ? id : ""));
 }
 
 /** `id`: the one that the value was got by. */
@@ -315,7 +332,7 @@ const LINE_AND_COLUMN = 40;
 function writeSized(to: Packing, bytes: Buffer, text: string): void {
   const start = to.at;
   to.at = start + 4;
-  bytes.writeUInt32LE(writeText(to, bytes, text), start);
+  setUint32(bytes, start, writeText(to, bytes, text));
 }
 
 export function isRacyFile(value: Uint8Array): boolean {

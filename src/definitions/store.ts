@@ -1,5 +1,5 @@
 /** The index's four tables, and what of them is not written yet. */
-import type { Database, RootDatabase } from "lmdb";
+import type { Database, PutOptions, RootDatabase } from "lmdb";
 import { compareUtf8 } from "../scan/order.ts";
 import {
   fileKey,
@@ -81,6 +81,30 @@ export class Table {
     else this.#db.putSync(asKey(key), value as Buffer);
   }
 
+  /** Inside a transaction, of a key that nothing may lie under. False, and nothing is written, where something does. */
+  insert(key: WrittenKey, value: Uint8Array): boolean {
+    return this.#put(key, value, { noOverwrite: true });
+  }
+
+  /** As {@link insert}, and sooner, of a key that comes behind all others: it fills each page. False where it does not. */
+  append(key: WrittenKey, value: Uint8Array): boolean {
+    return this.#put(key, value, { append: true });
+  }
+
+  #put(key: WrittenKey, value: Uint8Array, options: PutOptions): boolean {
+    // Its types say that it returns nothing; it returns whether it has written.
+    const isWritten: unknown = this.#db.putSync(asKey(key), value as Buffer, options);
+    return isWritten === true;
+  }
+
+  /** Whether the key would come behind all that are committed. */
+  isBehindAll(key: WrittenKey): boolean {
+    const end = key.writeTo(behind, 0);
+    for (const last of this.#db.getKeys({ reverse: true, limit: 1 }))
+      return behind.compare(last, 0, last.length, 0, end) > 0;
+    return true;
+  }
+
   /** What lies in the range, and what waits to; in no order. For ranges that hold few. */
   all(start: Buffer, end: Buffer): Map<string, Buffer | null> {
     const found = new Map<string, Buffer | null>();
@@ -95,6 +119,9 @@ export class Table {
     return this.#db.getRange({ start, end, ...(limit === undefined ? {} : { limit }) });
   }
 }
+
+/** LMDB's longest key. */
+const behind = Buffer.alloc(1978);
 
 /** {@link keyEncoder} knows them all; lmdb's types do not. */
 function asKey(key: Uint8Array | WrittenKey): Buffer {
@@ -126,6 +153,11 @@ export class DefinitionStore {
     this.ids = new Table("ids", root);
     this.files = new Table("files", root);
     this.types = new Table("types", root);
+  }
+
+  /** Somebody waits for the thread, in which a transaction is under way. */
+  get isAwaited(): boolean {
+    return false;
   }
 
   get waiting(): number {

@@ -1,14 +1,14 @@
 /** Compares a type's directories with the index, file by file, and mends the index. Runs on whichever thread has the time. */
 import { DefinitionReadError } from "../errors.ts";
 import { type ExamineOptions, examineFile } from "../scan/examine.ts";
-import { listDirectory } from "../scan/list.ts";
+import { isLarge, type Listing, listDirectory } from "../scan/list.ts";
 import { compareUtf8 } from "../scan/order.ts";
 import { isRacyStamp, readStamp, STAMP_BYTES, sameStamp, wallClockNs } from "../scan/stamp.ts";
-import { BulkLoad } from "./bulk-load.ts";
-import { readDirectory, type UnknownDirectory } from "./bulk-read.ts";
+import { type BulkOptions, readDirectory } from "./bulk-read.ts";
 import { fileKey, relativePath } from "./keys.ts";
 import { type CountChange, type FilePlace, reconcile } from "./reconcile.ts";
-import { FILE_STAMP_AT, type FileRecord, isRacyFile, isSymlinkFile } from "./records.ts";
+import { FILE_STAMP_AT, type FileRecord, isEntryFile, isRacyFile, isSymlinkFile } from "./records.ts";
+import { SecondReader } from "./second-reader.ts";
 import type { DefinitionStore, StoredFile } from "./store.ts";
 
 export interface SweepTarget {
@@ -54,6 +54,10 @@ export interface UnreadableFile {
 export interface Breather {
   due(): boolean;
   pause(): Promise<void>;
+}
+
+export interface SweepBreather extends Breather {
+  readonly filesPerCommit: BulkOptions["filesPerCommit"];
 }
 
 export interface SweepOptions {
@@ -137,123 +141,164 @@ export async function sweepType(
   store: DefinitionStore,
   target: SweepTarget,
   options: ExamineOptions,
-  breather: Breather,
+  breather: SweepBreather,
   o: SweepOptions = {},
 ): Promise<SweepResult> {
   const result = emptySweepResult();
   for (let root = 0; root < target.dirs.length; root++) {
-    result.dirs.push(await sweepDirectory(store, target, root, options, breather, result, o));
+    const sweep = new DirectorySweep(store, target, root, { options, breather, result, callbacks: o });
+    result.dirs.push(await sweep.run());
   }
   await breather.pause();
   return result;
 }
 
-async function sweepDirectory(
-  store: DefinitionStore,
-  target: SweepTarget,
-  root: number,
-  options: ExamineOptions,
-  breather: Breather,
-  result: SweepResult,
-  o: SweepOptions,
-): Promise<ListedDirectory | null> {
-  const dir = target.dirs[root] ?? null;
-  const stamp = new Uint8Array(STAMP_BYTES);
-  const listedAt = wallClockNs();
-  // Not followed: a type's directory is never reached through a symbolic link; only a root may be one.
-  const present = dir !== null && readStamp(dir, target.type === "", stamp, 0) === "directory";
-  const listing = present ? listDirectory(dir) : "absent";
-  const names = listing === "absent" ? [] : listing.files;
-  const special = new Set(listing === "absent" ? [] : listing.special);
-  const listed: ListedDirectory = {
-    stamp,
-    racy: isRacyStamp(stamp, 0, listedAt),
-    directories: listing === "absent" ? [] : listing.directories,
-    count: 0,
-  };
+/** Compares one directory, as it is listed now, with what is stored of it. */
+class DirectorySweep {
+  readonly #store: DefinitionStore;
+  readonly #target: SweepTarget;
+  readonly #root: number;
+  readonly #dir: string | null;
+  readonly #options: ExamineOptions;
+  readonly #breather: SweepBreather;
+  readonly #result: SweepResult;
+  readonly #callbacks: SweepOptions;
 
-  const visit = (filename: string, stored: StoredFile | null): void => {
-    const place: FilePlace = { root, type: target.type, typeId: target.typeId, filename };
+  constructor(
+    store: DefinitionStore,
+    target: SweepTarget,
+    root: number,
+    o: { options: ExamineOptions; breather: SweepBreather; result: SweepResult; callbacks: SweepOptions },
+  ) {
+    this.#store = store;
+    this.#target = target;
+    this.#root = root;
+    this.#dir = target.dirs[root] ?? null;
+    this.#options = o.options;
+    this.#breather = o.breather;
+    this.#result = o.result;
+    this.#callbacks = o.callbacks;
+  }
+
+  async run(): Promise<ListedDirectory | null> {
+    const { type } = this.#target;
+    const dir = this.#dir;
+    const stamp = new Uint8Array(STAMP_BYTES);
+    const listedAt = wallClockNs();
+    // Not followed: a type's directory is never reached through a symbolic link; only a root may be one.
+    const present = dir !== null && readStamp(dir, type === "", stamp, 0) === "directory";
+    const stored = new StoredPages(this.#store, this.#root, type === "" ? "" : `${type}/`);
+    const isNew = stored.peek() === null;
+    // It comes up while the directory is listed.
+    const second = present && isNew && isLarge(stamp) ? SecondReader.start(this.#options) : null;
+    try {
+      const listing = present ? listDirectory(dir) : "absent";
+      const { files, directories, badFilenames } = listing === "absent" ? NOTHING : listing;
+      for (const filename of badFilenames) this.#reconcile(filename, badFilename(this.#root, type, filename));
+      const count =
+        listing !== "absent" && dir !== null && isNew && files.length >= BULK_FILES
+          ? await this.#readNew(dir, listing, second)
+          : await this.#compare(files, stored, new Set(badFilenames));
+      return listing === "absent" ? null : { stamp, racy: isRacyStamp(stamp, 0, listedAt), directories, count };
+    } finally {
+      await second?.stop();
+    }
+  }
+
+  /** The number of valid definitions; so does {@link DirectorySweep.#compare}. */
+  async #readNew(dir: string, { files, special }: Listing, second: SecondReader | null): Promise<number> {
+    const { type, typeId } = this.#target;
+    const breather = this.#breather;
+    await breather.pause();
+    return readDirectory(
+      { dir, root: this.#root, type, typeId, names: files, special: new Set(special) },
+      {
+        store: this.#store,
+        examine: this.#options,
+        // Not every file system tells how large a directory is.
+        second: second ?? (files.length >= FILES_WORTH_A_THREAD ? SecondReader.start(this.#options) : null),
+        result: this.#result,
+        filesPerCommit: breather.filesPerCommit,
+        pause: () => (breather.due() ? this.#breathe() : null),
+      },
+    );
+  }
+
+  /** Both lists are in byte order: whatever only one of them has, came or went. */
+  async #compare(names: readonly string[], stored: StoredPages, bad: ReadonlySet<string>): Promise<number> {
+    let count = 0;
+    let at = 0;
+    let old = stored.next();
+    while (old !== null || at < names.length) {
+      if (this.#breather.due()) await this.#breathe();
+      const filename = names[at];
+      const order =
+        old === null
+          ? 1
+          : filename === undefined
+            ? -1
+            : compareUtf8(old.relative.slice(stored.prefix.length), filename);
+      if (order < 0 && old !== null) {
+        const gone = old.relative.slice(stored.prefix.length);
+        if (!bad.has(gone)) count += this.#visit(gone, old);
+        old = stored.next();
+      } else if (filename !== undefined) {
+        count += this.#visit(filename, order === 0 ? old : null);
+        at++;
+        if (order === 0) old = stored.next();
+      }
+    }
+    return count;
+  }
+
+  /** How many valid definitions the file holds: 0 or 1. */
+  #visit(filename: string, stored: StoredFile | null): number {
+    const root = this.#root;
+    const dir = this.#dir;
+    const place = this.#place(filename);
+    const result = this.#result;
     result.files++;
     try {
       const applied =
         dir === null
-          ? { ...UNCHANGED, outcome: "removed" as const, count: reconcile(store, place, null) }
-          : applyStored(store, place, dir, options, stored?.value);
+          ? { ...UNCHANGED, outcome: "removed" as const, count: this.#reconcile(filename, null) }
+          : applyStored(this.#store, place, dir, this.#options, stored?.value);
       if (applied.read) result.read++;
       if (applied.deferred) result.deferred.push({ root, filename });
       if (applied.symlink) result.symlinks.push({ root, filename });
       if (applied.outcome === "changed") result.changed++;
       else if (applied.outcome === "removed") result.removed++;
       else if (applied.outcome === "problem") result.problems++;
-      const was = stored !== null && stored.value[0] === 0 ? 1 : 0;
-      listed.count += was + applied.count;
+      return (stored !== null && isEntryFile(stored.value) ? 1 : 0) + applied.count;
     } catch (error) {
       if (!(error instanceof DefinitionReadError)) throw error;
-      reconcile(store, place, null);
+      this.#reconcile(filename, null);
       result.unreadable.push({ root, filename, path: error.path, errno: error.errno });
-    }
-  };
-
-  const bad = new Set(listing === "absent" ? [] : listing.badFilenames);
-  for (const filename of bad)
-    reconcile(
-      store,
-      { root, type: target.type, typeId: target.typeId, filename },
-      badFilename(root, target.type, filename),
-    );
-
-  // Both lists are in byte order: whatever only one of them has, came or went.
-  const stored = new StoredPages(store, root, target.type === "" ? "" : `${target.type}/`);
-  let at = 0;
-  let old = stored.next();
-  if (old === null && dir !== null && names.length >= BULK_FILES) {
-    await breather.pause();
-    const load = new BulkLoad(store, {
-      root,
-      type: target.type,
-      typeId: target.typeId,
-      files: names.length,
-      alone: isUnknown(store, target),
-    });
-    const directory: UnknownDirectory = { dir, root, type: target.type, names, special };
-    listed.count = await readDirectory(directory, load, options, result, () =>
-      breather.due() ? breathe(breather, result, o) : null,
-    );
-    at = names.length;
-  }
-  while (old !== null || at < names.length) {
-    if (breather.due()) await breathe(breather, result, o);
-    const filename = names[at];
-    const order =
-      old === null ? 1 : filename === undefined ? -1 : compareUtf8(old.relative.slice(stored.prefix.length), filename);
-    if (order < 0 && old !== null) {
-      const gone = old.relative.slice(stored.prefix.length);
-      if (!bad.has(gone)) visit(gone, old);
-      old = stored.next();
-    } else if (filename !== undefined) {
-      visit(filename, order === 0 ? old : null);
-      at++;
-      if (order === 0) old = stored.next();
+      return 0;
     }
   }
-  return listing === "absent" ? null : listed;
+
+  #place(filename: string): FilePlace {
+    const { type, typeId } = this.#target;
+    return { root: this.#root, type, typeId, filename };
+  }
+
+  #reconcile(filename: string, found: FileRecord | null): CountChange {
+    return reconcile(this.#store, this.#place(filename), found);
+  }
+
+  async #breathe(): Promise<void> {
+    await this.#breather.pause();
+    this.#callbacks.signal?.throwIfAborted();
+    this.#callbacks.onFiles?.(this.#result.files, this.#result.read);
+  }
 }
 
+/** What is listed of a directory that is not there. */
+const NOTHING: Listing = { files: [], special: [], directories: [], badFilenames: [] };
+const FILES_WORTH_A_THREAD = 6_000;
 /** From this many new files on, the order in which they are written matters. */
 const BULK_FILES = 512;
-
-async function breathe(breather: Breather, result: SweepResult, o: SweepOptions): Promise<void> {
-  await breather.pause();
-  o.signal?.throwIfAborted();
-  o.onFiles?.(result.files, result.read);
-}
-
-/** Nothing of the type is in the index, in any root. */
-function isUnknown(store: DefinitionStore, { type, dirs }: SweepTarget): boolean {
-  const prefix = type === "" ? "" : `${type}/`;
-  return dirs.every((_, root) => store.filesUnder(root, prefix, { limit: 1, nested: false }).length === 0);
-}
 
 function badFilename(root: number, type: string, filename: string): FileRecord {
   return {
@@ -287,6 +332,13 @@ class StoredPages {
   }
 
   next(): StoredFile | null {
+    const file = this.peek();
+    this.#at++;
+    return file;
+  }
+
+  /** The next one, which stays the next one. */
+  peek(): StoredFile | null {
     if (this.#at === this.#page.length && !this.#done) {
       const after = this.#page.at(-1)?.relative;
       this.#page = this.#store.filesUnder(this.#root, this.prefix, {
@@ -297,7 +349,7 @@ class StoredPages {
       this.#at = 0;
       this.#done = this.#page.length < PAGE;
     }
-    return this.#page[this.#at++] ?? null;
+    return this.#page[this.#at] ?? null;
   }
 }
 

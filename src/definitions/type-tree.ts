@@ -4,6 +4,7 @@
  */
 
 import { EMFILE, ENOENT, ENOSPC } from "../ffi/libc.ts";
+import { isLargeDirectory } from "../scan/list.ts";
 import { readStamp, STAMP_BYTES } from "../scan/stamp.ts";
 import {
   ARRIVALS,
@@ -24,7 +25,7 @@ import {
 } from "../watch/kernel-queue.ts";
 import type { RootState } from "./root-state.ts";
 import type { ListedDirectory, SweepResult, SweepTarget } from "./sweep.ts";
-import { baseOf, parentOf, TypeState } from "./type-state.ts";
+import { baseOf, isTypePath, parentOf, TypeState } from "./type-state.ts";
 
 /** Where the locks of names lie; it holds no definitions. */
 export const LOCK_DIRECTORY = ".auto-definition-create";
@@ -331,10 +332,21 @@ export class TypeTree {
       ({ index, unwatchable }) =>
         unwatchable === null && this.exists(state, index) && (state.dirs[index]?.wd ?? -1) < 0,
     );
-    const prepared = await Promise.all(unwatched.map(({ index }) => queue.prepare(this.dirOf(state, index))));
-    return async () => {
-      await Promise.all(prepared.map((release) => release()));
-    };
+    return prepareAll(
+      queue,
+      unwatched.map(({ index }) => this.dirOf(state, index)),
+    );
+  }
+
+  /** The same of a type that may turn out not to be there, where its directories are large. */
+  async foreseeWatches(type: string): Promise<() => Promise<void>> {
+    const queue = this.#queue;
+    if (queue === null || !isTypePath(type)) return async () => {};
+    const dirs = this.roots.filter(({ unwatchable }) => unwatchable === null).map(({ dir }) => `${dir}/${type}`);
+    return prepareAll(
+      queue,
+      dirs.filter((dir) => isLargeDirectory(dir, false)),
+    );
   }
 
   /** Watches the type's directories, so that what happens during the sweep is known after it, and says where they lie. */
@@ -429,6 +441,13 @@ export class TypeTree {
     this.#owners.clear();
     await queue?.close();
   }
+}
+
+async function prepareAll(queue: KernelQueue, dirs: readonly string[]): Promise<() => Promise<void>> {
+  const prepared = await Promise.all(dirs.map((dir) => queue.prepare(dir)));
+  return async () => {
+    await Promise.all(prepared.map((release) => release()));
+  };
 }
 
 function join(type: string, name: string): string {

@@ -138,7 +138,7 @@ export class WorkerEngine implements IndexEngine {
     if (o.signal?.aborted) return Promise.reject(o.signal.reason);
     const id = this.#nextId++;
     return new Promise<T>((resolve, reject) => {
-      const onAbort = (): void => this.#worker.postMessage({ id, kind: "abort" } satisfies WorkerRequest);
+      const onAbort = (): void => this.#post({ id, kind: "abort" });
       const done = (): void => o.signal?.removeEventListener("abort", onAbort);
       o.signal?.addEventListener("abort", onAbort, { once: true });
       this.#waiting.set(id, {
@@ -154,8 +154,13 @@ export class WorkerEngine implements IndexEngine {
         settled: deferred(),
       });
       this.#worker.ref();
-      this.#worker.postMessage({ ...body, id } satisfies WorkerRequest);
+      this.#post({ ...body, id });
     });
+  }
+
+  #post(request: WorkerRequest): void {
+    this.#worker.postMessage(request);
+    this.#gate.await();
   }
 
   commit(puts: PendingPut[]): Promise<void> {
@@ -173,7 +178,7 @@ export class WorkerEngine implements IndexEngine {
   /** What runs ends at its next pause; the thread ends after it has closed LMDB. */
   async close(): Promise<void> {
     if (this.#failure !== null) return;
-    for (const id of this.#waiting.keys()) this.#worker.postMessage({ id, kind: "abort" } satisfies WorkerRequest);
+    for (const id of this.#waiting.keys()) this.#post({ id, kind: "abort" });
     await Promise.all([...this.#waiting.values()].map((waiting) => waiting.settled.promise));
     await this.#request({ kind: "close" }).catch(() => {});
     this.#failure ??= new IndexUnavailableError(this.#path, "it is closed");

@@ -12,18 +12,21 @@ import type { WorkerData, WorkerError, WorkerReply, WorkerRequest } from "./work
 /** Commits of others wait at most this long behind a sweep. */
 const SLICE_MS = 10;
 const CHANGES_PER_COMMIT = 200_000;
+const NEW_FILES_PER_COMMIT = 100_000;
 
 const port = parentPort;
 if (port !== null) await serve(port, workerData as WorkerData);
 
 async function serve(port: NonNullable<typeof parentPort>, data: WorkerData): Promise<void> {
   const { path, examine } = data;
-  const store = await WatchedStore.open(() => openSharedInWorker(path), new Gate(data.gate));
+  const gate = new Gate(data.gate);
+  const store = await WatchedStore.open(() => openSharedInWorker(path), gate);
   const commits = new SharedCommits(store, "drop");
   const running = new Map<number, AbortController>();
   const reply = (message: WorkerReply): void => port.postMessage(message);
 
   port.on("message", (request: WorkerRequest) => {
+    gate.heard();
     if (request.kind === "abort") {
       running.get(request.id)?.abort();
       return;
@@ -41,7 +44,9 @@ async function serve(port: NonNullable<typeof parentPort>, data: WorkerData): Pr
 
   async function answer(request: Exclude<WorkerRequest, { kind: "abort" }>, signal: AbortSignal): Promise<unknown> {
     const onFiles = (files: number, read: number): void => reply({ id: request.id, progress: { files, read } });
-    const breather = new SliceBreather(store, commits, SLICE_MS, CHANGES_PER_COMMIT);
+    const breather = new SliceBreather(store, commits, SLICE_MS, CHANGES_PER_COMMIT, {
+      within: NEW_FILES_PER_COMMIT,
+    });
     switch (request.kind) {
       case "commit":
         return commits.commit(request.puts);

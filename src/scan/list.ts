@@ -2,7 +2,7 @@
 import { type Dirent, readdirSync } from "node:fs";
 import { DefinitionReadError } from "../errors.ts";
 import { sortByBytes } from "./order.ts";
-import { readStamp, STAMP_BYTES } from "./stamp.ts";
+import { readStamp, STAMP_BYTES, stampSize } from "./stamp.ts";
 
 export const DEFINITION_SUFFIX = ".yaml";
 
@@ -37,6 +37,19 @@ export function listDirectory(dir: string): Listing | "absent" {
   sortByBytes(listing.directories);
   sortByBytes(listing.badFilenames);
   return listing;
+}
+
+/** A directory of several thousand names, in most file systems. */
+const LARGE_BYTES = 128 * 1024;
+
+/** Whether the directory with this stamp holds so many names that listing it, or watching it, takes its time. */
+export function isLarge(stamp: Uint8Array): boolean {
+  return stampSize(stamp, 0) > LARGE_BYTES;
+}
+
+/** The same of what lies at a path; false where no directory does. */
+export function isLargeDirectory(dir: string, followLink: boolean): boolean {
+  return readStamp(dir, followLink, scratch, 0) === "directory" && isLarge(scratch);
 }
 
 /** Sorts the entries of one directory by what they are, as they come. */

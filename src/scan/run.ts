@@ -6,13 +6,13 @@ import { Underway } from "../churn.ts";
 import { DefinitionReadError } from "../errors.ts";
 import { type Operation, operation } from "../telemetry/index.ts";
 import type { ExamineOptions } from "./examine.ts";
-import { asReadError } from "./list.ts";
+import { asReadError, isLargeDirectory } from "./list.ts";
 import type { ScanResult } from "./model.ts";
 import { loadParser } from "./parse.ts";
 import { WorkerPool } from "./pool.ts";
 import { InlineReader, type Reader, ReaderStoppedError } from "./reader.ts";
 import { Results } from "./results.ts";
-import { readStamp, STAMP_BYTES, stampSize } from "./stamp.ts";
+import { readStamp, STAMP_BYTES } from "./stamp.ts";
 import type { Batch, Listed, Task, TaskResult } from "./task.ts";
 import { unpack } from "./unpack.ts";
 
@@ -47,8 +47,6 @@ interface Job {
 
 /** Up to so many files, workers take longer to start and warm up than this thread to read. */
 const INLINE_FILES = 5_000;
-/** A directory of several thousand names: on Deno, listing it holds the thread for as long as it takes. */
-const LARGE_DIRECTORY_BYTES = 128 * 1024;
 /** Results that may wait for the caller; beyond, no task starts. */
 const MAX_WAITING = 1_024;
 /** The last wait for a descriptor; 1, 2, 4 … ms before it, a second in all. */
@@ -174,7 +172,8 @@ export class ScanRun {
     // It may have left the line just before that was cleared.
     if (this.#ended !== null) return;
     await this.#roomForMore();
-    if (job.task.names === null && (this.#options.eager || isLarge(job.task.dir))) await this.#startWorkers();
+    if (job.task.names === null && (this.#options.eager || isLargeDirectory(job.task.dir, true)))
+      await this.#startWorkers();
     const result = await this.#read(job);
     if (this.#ended !== null) return;
     if ("chunks" in result) this.#acceptListing(job, result);
@@ -272,6 +271,8 @@ export class ScanRun {
   }
 }
 
+const scratch = new Uint8Array(STAMP_BYTES);
+
 function isShortage(error: unknown): boolean {
   return error instanceof DefinitionReadError && (error.errno === "EMFILE" || error.errno === "ENFILE");
 }
@@ -285,9 +286,3 @@ function realPath(path: string): string {
 }
 
 const scanning = operation("tussock.scan", "Scans of directories of definitions", []);
-
-const scratch = new Uint8Array(STAMP_BYTES);
-
-function isLarge(dir: string): boolean {
-  return readStamp(dir, true, scratch, 0) === "directory" && stampSize(scratch, 0) > LARGE_DIRECTORY_BYTES;
-}

@@ -1,14 +1,17 @@
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { BulkLoad } from "../../src/definitions/bulk-load.ts";
 import { readDirectory } from "../../src/definitions/bulk-read.ts";
 import { openDefinitionIndex } from "../../src/definitions/index.ts";
+import { SecondReader } from "../../src/definitions/second-reader.ts";
+import { DefinitionStore } from "../../src/definitions/store.ts";
 import { emptySweepResult } from "../../src/definitions/sweep.ts";
+import { openOwnedEnvironment } from "../../src/lmdb/index.ts";
 import { DEFAULT_KEYS } from "../../src/scan/model.ts";
 import { collect } from "../support/collect.ts";
-import { byBytes, readObviously } from "../support/obvious-reader.ts";
-import { tempDir } from "../support/spawn.ts";
+import { answerOf, byBytes, type ObviousReading, readObviously } from "../support/obvious-reader.ts";
+import { isDeno, isLong, tempDir } from "../support/spawn.ts";
 
 /** More files than one task of the second thread, of every kind that it has to tell apart. */
 const FILES = 9_000;
@@ -57,13 +60,20 @@ test("a reading that is ended is ended on both threads, and nothing of it goes o
   const names = Array.from({ length: 60_000 }, (_, i) => `gone${i}.yaml`);
   const result = emptySweepResult();
   const keys = DEFAULT_KEYS;
-  const options = { keys, parse: undefined, maxFileBytes: 1, boundary: null, documents: false, maxDocumentBytes: 1 };
-  const directory = { dir: tempDir(), root: 0, type: "t", names, special: new Set<string>() };
-  const load = { commit: () => {} } as unknown as BulkLoad;
+  const examine = { keys, parse: undefined, maxFileBytes: 1, boundary: null, documents: false, maxDocumentBytes: 1 };
+  const directory = { dir: tempDir(), root: 0, type: "t", typeId: 1, names, special: new Set<string>() };
+  const store = { transaction: (write: () => void) => write(), isAwaited: false } as unknown as DefinitionStore;
   let pauses = 0;
-  const reading = readDirectory(directory, load, options, result, () => {
-    if (++pauses === 4) throw new Error("enough");
-    return null;
+  const reading = readDirectory(directory, {
+    store,
+    examine,
+    second: SecondReader.start(examine),
+    result,
+    filesPerCommit: { within: 2_000 },
+    pause: () => {
+      if (++pauses === 4) throw new Error("enough");
+      return null;
+    },
   });
   await expect(reading).rejects.toThrow("enough");
   const { files } = result;
@@ -71,3 +81,97 @@ test("a reading that is ended is ended on both threads, and nothing of it goes o
   await new Promise((resolve) => setImmediate(resolve));
   expect(result.files).toBe(files);
 });
+
+/** Fewer come one by one. */
+const LEAST_IN_BULK = 520;
+
+test("names and ids of any length, order and number are found as a reading of every file finds them, from either thread", async () => {
+  const long = "x".repeat(2_000);
+  const text = fc.oneof(
+    fc.constantFrom(
+      "a",
+      "a-b",
+      "a.b",
+      "b",
+      "é",
+      "\u{10000}",
+      "\uffee",
+      `${long}1`,
+      `${long}2`,
+      `${long.slice(0, 1_890)}é`,
+    ),
+    fc.nat(2_000).map((n) => `n${n}`),
+    fc.nat(2_000).map((n) => `${String(n).padStart(4, "0")}-${"z".repeat(n % 50)}`),
+  );
+  const file = fc.record({ id: text, name: text, named: fc.boolean() });
+  const files = fc.array(file, { minLength: LEAST_IN_BULK, maxLength: 900, size: "max" });
+  await fc.assert(
+    fc.asyncProperty(files, files, async (...both) => {
+      const base = tempDir();
+      const roots = ["one", "two"].map((name) => ({ name, dir: join(base, name) }));
+      for (const [r, { dir }] of roots.entries()) {
+        mkdirSync(join(dir, "t"), { recursive: true });
+        for (const [i, { id, name, named }] of (both[r] ?? []).entries()) {
+          const filename = named && Buffer.byteLength(name) < 200 ? name : `f${i}`;
+          writeFileSync(join(dir, "t", `${filename}.yaml`), `id: "${id}"\nname: "${name}"\n`);
+        }
+      }
+      const reading = readObviously(roots, { boundary: base });
+      await using index = await openDefinitionIndex({ roots, boundary: base, indexDir: join(base, "index") });
+      for (const name of new Set(reading.entries.map((entry) => entry.name))) {
+        expect(await index.findByName("t", name)).toMatchObject({ path: foundIn(reading, { by: "name", key: name }) });
+      }
+      for (const id of new Set(reading.entries.map((entry) => entry.id))) {
+        expect(await index.findById("t", id)).toMatchObject({ path: foundIn(reading, { by: "id", key: id }) });
+      }
+      const stored = await collect(index.entries());
+      expect(stored.map(({ path }) => path).sort(byBytes)).toEqual(
+        reading.entries.map(({ path }) => path).sort(byBytes),
+      );
+    }),
+    { numRuns: isLong ? 100 : 4 },
+  );
+});
+
+function foundIn(reading: ObviousReading, question: { by: "name" | "id"; key: string }): string {
+  const answer = answerOf(reading, { ...question, type: "t" });
+  if (answer === null || !("found" in answer)) throw new Error(`nothing is called ${question.key}`);
+  return answer.found;
+}
+
+test.skipIf(isDeno)("what a second thread that ends before its time had to read is read by the first", async () => {
+  const base = tempDir();
+  const dir = join(base, "models", "t");
+  mkdirSync(dir, { recursive: true });
+  const names = Array.from({ length: 8_000 }, (_, i) => `f${String(i).padStart(5, "0")}.yaml`);
+  for (const name of names) writeFileSync(join(dir, name), `id: i${name}\nname: n${name}\n`);
+  const examine = { keys: DEFAULT_KEYS, maxFileBytes: 1e6, boundary: null, documents: false, maxDocumentBytes: 1 };
+  await using environment = await openOwnedEnvironment({ dir: join(base, "index"), identity: {}, shared: false });
+  for (const endsAfter of [0, 1, 3]) {
+    const store = new DefinitionStore(environment.root);
+    const second = SecondReader.start(examine) as SecondReader;
+    let answers = 0;
+    const take = second.take.bind(second);
+    second.take = () => {
+      const read = take();
+      if (read !== null && ++answers > endsAfter) void second.stop();
+      return read;
+    };
+    const result = emptySweepResult();
+    const typeId = 10 + endsAfter;
+    const found = await readDirectory(
+      { dir, root: typeId, type: "t", typeId, names, special: new Set() },
+      { store, examine, second, result, filesPerCommit: { within: 1_000 }, pause: () => delayUntilReady(second) },
+    );
+    expect(answers).toBeGreaterThan(0);
+    expect([found, result.files, result.read]).toEqual([names.length, names.length, names.length]);
+    for (const name of names) expect(store.getId(`i${name}`, typeId)).toBeDefined();
+    expect(store.filesUnder(typeId, "t/", { limit: names.length + 1, nested: false })).toHaveLength(names.length);
+  }
+});
+
+/** So that it gets its part of the work. */
+async function delayUntilReady(second: SecondReader): Promise<void> {
+  do await new Promise((resolve) => setTimeout(resolve, 1));
+  while (!second.isReady && !second.hasEnded);
+}
