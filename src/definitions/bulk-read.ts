@@ -5,8 +5,9 @@
 import type { ExamineOptions } from "../scan/examine.ts";
 import { nextTurn } from "../slices.ts";
 import { BulkLoad } from "./bulk-load.ts";
-import { type FilesRead, type ReadTask, readFiles } from "./read-files.ts";
+import { type FilesRead, type ReadTask, readFiles } from "./reader-work.ts";
 import type { SecondReader } from "./second-reader.ts";
+import { FILES_PER_SHARE, Shares } from "./shares.ts";
 import type { DefinitionStore } from "./store.ts";
 import type { SweepResult } from "./sweep.ts";
 
@@ -36,21 +37,15 @@ export interface BulkOptions {
   pause: () => Promise<void> | null;
 }
 
-/** A millisecond or two of work. */
-const FILES_PER_SHARE = 256;
-/** So many shares are given to the other thread ahead: what it reads while this one reads a share of its own, and more. */
-const SHARES_AHEAD = 8;
 /** Nobody is kept waiting for longer than this and a commit, and no commit is for less. */
 const LEAST_MS = 20;
-/** The other thread takes this long for a share only when something is wrong with it. */
-const PATIENCE_MS = 50;
 
 /** Returns how many valid definitions were found; all of them are committed. */
 export async function readDirectory(directory: UnknownDirectory, options: BulkOptions): Promise<number> {
   const reading = new Reading(directory, options);
   try {
     while (!reading.isDone) {
-      if ("before" in options.filesPerCommit) await reading.ahead(options.filesPerCommit.before);
+      if ("before" in options.filesPerCommit) await reading.readAhead(options.filesPerCommit.before);
       reading.commit();
       // Other requests, and the news that the other thread has ended.
       await (options.pause() ?? nextTurn());
@@ -61,38 +56,35 @@ export async function readDirectory(directory: UnknownDirectory, options: BulkOp
   }
 }
 
-/** Some of the directory's files, and what was read of them, once it was. */
-interface Share {
-  task: ReadTask;
-  read: FilesRead | null;
-}
-
 class Reading {
   entries = 0;
-  readonly #directory: UnknownDirectory;
+  readonly #root: number;
   readonly #o: BulkOptions;
   readonly #load: BulkLoad;
-  /** Where the next share begins. */
-  #next = 0;
-  /** In the order of the listing: they are put in it, whichever thread reads them. */
-  #shares: Share[] = [];
-  /** Those that the other thread has, in order. */
-  #given: Share[] = [];
+  readonly #shares: Shares<ReadTask>;
 
-  constructor(directory: UnknownDirectory, o: BulkOptions) {
-    this.#directory = directory;
+  constructor({ dir, root, type, typeId, names, special }: UnknownDirectory, o: BulkOptions) {
+    this.#root = root;
     this.#o = o;
-    this.#load = new BulkLoad(o.store, directory.typeId);
+    this.#load = new BulkLoad(o.store, typeId);
+    this.#shares = new Shares<ReadTask>(names, {
+      second: o.second,
+      taskOf(some) {
+        const specials = special.size === 0 ? [] : [...some.keys()].filter((i) => special.has(some[i] as string));
+        return { kind: "read", dir, root, type, names: some.join("/"), special: specials };
+      },
+      work: (task) => readFiles(task, o.examine),
+    });
   }
 
   get isDone(): boolean {
-    return this.#shares.length === 0 && this.#next === this.#directory.names.length;
+    return this.#shares.areDone;
   }
 
   /** Reads so many files, a share in each turn of the event loop. */
-  async ahead(files: number): Promise<void> {
+  async readAhead(files: number): Promise<void> {
     for (let shares = Math.ceil(files / FILES_PER_SHARE); shares > 0; shares--) {
-      if (!this.#readHere()) return;
+      if (!this.#shares.doOne()) return;
       await (this.#o.pause() ?? nextTurn());
     }
   }
@@ -103,84 +95,23 @@ class Reading {
     const startedAt = performance.now();
     store.transaction(() => {
       if ("before" in filesPerCommit) {
-        while (this.#putNext() > 0);
+        for (let read = this.#shares.nextDone(); read !== null; read = this.#shares.nextDone()) this.#put(read);
         return;
       }
       for (let files = 0; files < filesPerCommit.within; ) {
         if (store.isAwaited && performance.now() - startedAt > LEAST_MS) return;
-        this.#give();
-        this.#takeFromOther();
-        const put = this.#putNext();
-        files += put;
-        if (put === 0 && !this.#readHere() && !this.#waitForOther()) return;
+        const read = this.#shares.next();
+        if (read === null) return;
+        this.#put(read);
+        files += read.files;
       }
     });
   }
 
-  /** Reads the next share on this thread; false when none is left. */
-  #readHere(): boolean {
-    const share = this.#lost() ?? this.#share();
-    if (share === null) return false;
-    share.read = readFiles(share.task, this.#o.examine);
-    return true;
-  }
-
-  /** The other thread has ended before its time: what it has left is done here. */
-  #lost(): Share | undefined {
-    if (this.#o.second?.hasEnded !== true) return undefined;
-    this.#takeFromOther();
-    return this.#given.shift();
-  }
-
-  #give(): void {
-    const { second } = this.#o;
-    if (second === null || !second.isReady || second.hasEnded) return;
-    while (this.#given.length < SHARES_AHEAD) {
-      const share = this.#share();
-      if (share === null) return;
-      second.give(share.task);
-      this.#given.push(share);
-    }
-  }
-
-  #takeFromOther(): void {
-    for (;;) {
-      const read = this.#given.length === 0 ? null : (this.#o.second?.take() ?? null);
-      const share = read === null ? undefined : this.#given.shift();
-      if (share === undefined) return;
-      share.read = read;
-    }
-  }
-
-  /** False when there is nothing to wait for, or nothing has come. */
-  #waitForOther(): boolean {
-    return this.#given.length > 0 && this.#o.second?.wait(PATIENCE_MS) === true;
-  }
-
-  #share(): Share | null {
-    const { dir, root, type, names, special } = this.#directory;
-    const taken = names.slice(this.#next, this.#next + FILES_PER_SHARE);
-    if (taken.length === 0) return null;
-    this.#next += taken.length;
-    const specials = special.size === 0 ? [] : [...taken.keys()].filter((i) => special.has(taken[i] as string));
-    const share: Share = { task: { dir, root, type, names: taken.join("/"), special: specials }, read: null };
-    this.#shares.push(share);
-    return share;
-  }
-
-  /** The next share, where it has been read: how many files were in it. */
-  #putNext(): number {
-    const read = this.#shares[0]?.read ?? null;
-    if (read === null) return 0;
-    this.#shares.shift();
-    this.#load.put(read.packed);
-    this.#count(read);
-    return read.files;
-  }
-
-  #count(read: FilesRead): void {
-    const { root } = this.#directory;
+  #put(read: FilesRead): void {
+    const root = this.#root;
     const { result } = this.#o;
+    this.#load.put(read.packed);
     result.files += read.files;
     result.read += read.entries + read.problems;
     result.changed += read.entries;

@@ -1,20 +1,18 @@
-/** The program of the second thread of a cold build: reads the shares that it is given, one after the other. */
+/** The program of the second thread of a sweep: does the shares that it is given, one after the other. */
 import { workerData } from "node:worker_threads";
-import { type ReadTask, readFiles } from "./read-files.ts";
+import { type ReaderTask, workOn } from "./reader-work.ts";
 import type { ReaderAnswer, ReaderData } from "./second-reader.ts";
 
 const { examine, port, sent } = workerData as ReaderData;
 
-port.on("message", (task: ReadTask) => {
+port.on("message", (task: ReaderTask) => {
   try {
-    const read = readFiles(task, examine);
-    const { bytes, starts } = read.packed;
-    answer(read, [bytes.buffer as ArrayBuffer, starts.buffer as ArrayBuffer]);
+    const [result, transfer] = workOn(task, examine);
+    answer({ result }, transfer as ArrayBuffer[]);
   } catch (error) {
     answer({ failure: String((error as Error)?.stack ?? error) }, []);
   }
 });
-
 said();
 
 function answer(message: ReaderAnswer, transfer: ArrayBuffer[]): void {

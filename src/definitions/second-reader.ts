@@ -1,10 +1,10 @@
 /**
- * A second thread that reads files for this one. What it has read is taken without a turn of the event loop, so that this
- * thread may put it in the midst of a transaction.
+ * A second thread that reads files for this one, or looks at them. What it has done is taken without a turn of the event loop, so
+ * that this thread may put it in the midst of a transaction.
  */
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from "node:worker_threads";
 import type { ExamineOptions } from "../scan/examine.ts";
-import type { FilesRead, ReadTask } from "./read-files.ts";
+import type { FilesRead, FilesSeen, ReaderTask } from "./reader-work.ts";
 
 /** What the thread is started with. */
 export interface ReaderData {
@@ -15,7 +15,7 @@ export interface ReaderData {
   sent: Int32Array;
 }
 
-export type ReaderAnswer = FilesRead | { failure: string };
+export type ReaderAnswer = { result: FilesRead | FilesSeen } | { failure: string };
 
 export class SecondReader {
   readonly #worker: Worker;
@@ -61,21 +61,23 @@ export class SecondReader {
     return this.#hasEnded;
   }
 
-  give(task: ReadTask): void {
+  give(task: ReaderTask): void {
     this.#port.postMessage(task);
   }
 
   /** The answer to the first task that has none yet, if it has come. */
-  take(): FilesRead | null {
+  take(): FilesRead | FilesSeen | null {
     if (Atomics.load(this.#sent, 0) <= this.#taken) return null;
     const received = receiveMessageOnPort(this.#port) as { message: ReaderAnswer } | undefined;
     if (received === undefined) return null;
     this.#taken++;
     const { message } = received;
     if ("failure" in message) throw new Error(message.failure);
-    const { bytes, starts } = message.packed;
+    const { result } = message;
+    if (!("packed" in result)) return result;
+    const { bytes, starts } = result.packed;
     // A Buffer crosses threads as a plain array of bytes.
-    return { ...message, packed: { bytes: Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), starts } };
+    return { ...result, packed: { bytes: Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), starts } };
   }
 
   /** Sleeps until an answer comes, at most so long. Whether one has come. */

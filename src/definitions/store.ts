@@ -11,6 +11,7 @@ import {
   nameRange,
   relativePath,
   typeIdOf,
+  WrittenFileKey,
   type WrittenKey,
   WrittenNameKey,
 } from "./keys.ts";
@@ -30,6 +31,7 @@ export class Table {
   readonly name: TableName;
   readonly #db: Database<Buffer, Buffer>;
   readonly #sought = new WrittenNameKey();
+  readonly #soughtFile = new WrittenFileKey();
   readonly #waiting = new Map<string, Buffer | null>();
 
   constructor(name: TableName, root: RootDatabase) {
@@ -44,6 +46,14 @@ export class Table {
     this.#sought.name = name;
     this.#sought.typeId = typeId;
     return this.#db.getBinaryFast(asKey(this.#sought));
+  }
+
+  /** The same under a file's key. */
+  peekFile(root: number, relative: string): Buffer | undefined {
+    if (this.#waiting.size !== 0) return this.peek(fileKey(root, relative));
+    this.#soughtFile.root = root;
+    this.#soughtFile.relative = relative;
+    return this.#db.getBinaryFast(asKey(this.#soughtFile));
   }
 
   /** As {@link peekName}, of any key. */
@@ -103,6 +113,11 @@ export class Table {
     for (const last of this.#db.getKeys({ reverse: true, limit: 1 }))
       return behind.compare(last, 0, last.length, 0, end) > 0;
     return true;
+  }
+
+  /** How many committed records lie in the range. */
+  count(start: Buffer, end: Buffer): number {
+    return this.#db.getKeysCount({ start, end });
   }
 
   /** What lies in the range, and what waits to; in no order. For ranges that hold few. */
@@ -227,6 +242,12 @@ export class DefinitionStore {
     const key = Buffer.alloc(4);
     key.writeUInt32BE(id);
     this.types.put(key, type === null ? null : Buffer.from(type, "utf8"));
+  }
+
+  /** Committed files of one root whose path begins with `prefix`, all below included. */
+  countFilesUnder(root: number, prefix: string): number {
+    const start = filePrefix(root, prefix);
+    return this.files.count(start, successor(start));
   }
 
   /**

@@ -4,11 +4,14 @@ import { type ExamineOptions, examineFile } from "../scan/examine.ts";
 import { isLarge, type Listing, listDirectory } from "../scan/list.ts";
 import { compareUtf8 } from "../scan/order.ts";
 import { isRacyStamp, readStamp, STAMP_BYTES, sameStamp, wallClockNs } from "../scan/stamp.ts";
+import { nextTurn } from "../slices.ts";
 import { type BulkOptions, readDirectory } from "./bulk-read.ts";
 import { fileKey, relativePath } from "./keys.ts";
+import { type FilesSeen, type LookTask, lookAtFiles } from "./reader-work.ts";
 import { type CountChange, type FilePlace, reconcile } from "./reconcile.ts";
 import { FILE_STAMP_AT, type FileRecord, isEntryFile, isRacyFile, isSymlinkFile } from "./records.ts";
 import { SecondReader } from "./second-reader.ts";
+import { Shares } from "./shares.ts";
 import type { DefinitionStore, StoredFile } from "./store.ts";
 
 export interface SweepTarget {
@@ -93,17 +96,25 @@ export function applyFile(store: DefinitionStore, place: FilePlace, dir: string,
 
 const scratch = new Uint8Array(STAMP_BYTES);
 
+/** A look at the file that was taken before: by whichever thread, since the sweep began. */
+interface Seen {
+  stamps: Uint8Array;
+  offset: number;
+  isFile: boolean;
+}
+
 function applyStored(
   store: DefinitionStore,
   place: FilePlace,
   dir: string,
   options: ExamineOptions,
   stored: Buffer | undefined,
+  seen?: Seen,
 ): Applied {
   const path = `${dir}/${place.filename}`;
   if (stored !== undefined && !isRacyFile(stored) && !isSymlinkFile(stored)) {
-    const kind = readStamp(path, false, scratch, 0);
-    if (kind === "file" && sameStamp(stored, FILE_STAMP_AT, scratch, 0)) return UNCHANGED;
+    const isFile = seen?.isFile ?? readStamp(path, false, scratch, 0) === "file";
+    if (isFile && sameStamp(stored, FILE_STAMP_AT, seen?.stamps ?? scratch, seen?.offset ?? 0)) return UNCHANGED;
   }
   const known = stored !== undefined;
   const examined = examineFile(path, options);
@@ -187,10 +198,10 @@ class DirectorySweep {
     const listedAt = wallClockNs();
     // Not followed: a type's directory is never reached through a symbolic link; only a root may be one.
     const present = dir !== null && readStamp(dir, type === "", stamp, 0) === "directory";
-    const stored = new StoredPages(this.#store, this.#root, type === "" ? "" : `${type}/`);
-    const isNew = stored.peek() === null;
+    const prefix = type === "" ? "" : `${type}/`;
+    const isNew = this.#store.filesUnder(this.#root, prefix, { limit: 1, nested: false }).length === 0;
     // It comes up while the directory is listed.
-    const second = present && isNew && isLarge(stamp) ? SecondReader.start(this.#options) : null;
+    const second = present && isLarge(stamp) ? SecondReader.start(this.#options) : null;
     try {
       const listing = present ? listDirectory(dir) : "absent";
       const { files, directories, badFilenames } = listing === "absent" ? NOTHING : listing;
@@ -198,7 +209,7 @@ class DirectorySweep {
       const count =
         listing !== "absent" && dir !== null && isNew && files.length >= BULK_FILES
           ? await this.#readNew(dir, listing, second)
-          : await this.#compare(files, stored, new Set(badFilenames));
+          : await this.#compare(listing === "absent" ? NOTHING : listing, prefix, second);
       return listing === "absent" ? null : { stamp, racy: isRacyStamp(stamp, 0, listedAt), directories, count };
     } finally {
       await second?.stop();
@@ -224,52 +235,83 @@ class DirectorySweep {
     );
   }
 
-  /** Both lists are in byte order: whatever only one of them has, came or went. */
-  async #compare(names: readonly string[], stored: StoredPages, bad: ReadonlySet<string>): Promise<number> {
+  async #compare(listing: Listing, prefix: string, second: SecondReader | null): Promise<number> {
+    const { files, directories } = listing;
+    const before = this.#storedFiles(prefix, files.length, directories);
+    const looks = this.#looks(files, second);
+    let known = 0;
     let count = 0;
-    let at = 0;
-    let old = stored.next();
-    while (old !== null || at < names.length) {
+    for (let at = 0; at < files.length; at++) {
       if (this.#breather.due()) await this.#breathe();
-      const filename = names[at];
-      const order =
-        old === null
-          ? 1
-          : filename === undefined
-            ? -1
-            : compareUtf8(old.relative.slice(stored.prefix.length), filename);
-      if (order < 0 && old !== null) {
-        const gone = old.relative.slice(stored.prefix.length);
-        if (!bad.has(gone)) count += this.#visit(gone, old);
-        old = stored.next();
-      } else if (filename !== undefined) {
-        count += this.#visit(filename, order === 0 ? old : null);
-        at++;
-        if (order === 0) old = stored.next();
-      }
+      // Nothing has come: the other thread may have ended, which is known after a turn.
+      while (!looks.goTo(at)) await nextTurn();
+      const filename = files[at] as string;
+      const value = this.#store.files.peekFile(this.#root, prefix + filename);
+      if (value !== undefined) known++;
+      count += this.#visit(filename, value, looks);
     }
+    if (known !== before) await this.#removeGone(listing, prefix);
     return count;
   }
 
+  /**
+   * How many files of the directory itself are stored, where they are no more than are listed. (Of those below a directory that
+   * is no longer there, each counts: they are not here either.)
+   */
+  #storedFiles(prefix: string, listed: number, directories: readonly string[]): number {
+    const [store, root] = [this.#store, this.#root];
+    if (listed < BULK_FILES || prefix.length > LONGEST_COUNTED)
+      return store.filesUnder(root, prefix, { limit: listed + 1, nested: false }).length;
+    let files = store.countFilesUnder(root, prefix);
+    for (const name of directories) files -= store.countFilesUnder(root, `${prefix}${name}/`);
+    return files;
+  }
+
+  /** Both lists are in byte order: what only the stored one has is gone. */
+  async #removeGone({ files, badFilenames }: Listing, prefix: string): Promise<void> {
+    const stored = new StoredPages(this.#store, this.#root, prefix);
+    const bad = new Set(badFilenames);
+    let at = 0;
+    for (let old = stored.next(); old !== null; old = stored.next()) {
+      if (this.#breather.due()) await this.#breathe();
+      const filename = old.relative.slice(prefix.length);
+      while (at < files.length && compareUtf8(files[at] as string, filename) < 0) at++;
+      if (files[at] !== filename && !bad.has(filename)) this.#visit(filename, old.value);
+    }
+  }
+
+  #looks(names: readonly string[], second: SecondReader | null): Looks {
+    const dir = this.#dir ?? "";
+    return new Looks(
+      new Shares<LookTask>(names, {
+        second,
+        taskOf: (some) => ({ kind: "look", dir, names: some.join("/") }),
+        work: lookAtFiles,
+      }),
+    );
+  }
+
   /** How many valid definitions the file holds: 0 or 1. */
-  #visit(filename: string, stored: StoredFile | null): number {
+  #visit(filename: string, stored: Buffer | undefined, seen?: Seen): number {
     const root = this.#root;
     const dir = this.#dir;
     const place = this.#place(filename);
     const result = this.#result;
+    // Reading others may write over it.
+    const was = stored !== undefined && isEntryFile(stored) ? 1 : 0;
     result.files++;
     try {
       const applied =
         dir === null
           ? { ...UNCHANGED, outcome: "removed" as const, count: this.#reconcile(filename, null) }
-          : applyStored(this.#store, place, dir, this.#options, stored?.value);
+          : applyStored(this.#store, place, dir, this.#options, stored, seen);
       if (applied.read) result.read++;
       if (applied.deferred) result.deferred.push({ root, filename });
       if (applied.symlink) result.symlinks.push({ root, filename });
       if (applied.outcome === "changed") result.changed++;
       else if (applied.outcome === "removed") result.removed++;
       else if (applied.outcome === "problem") result.problems++;
-      return (stored !== null && isEntryFile(stored.value) ? 1 : 0) + applied.count;
+      return was + applied.count;
     } catch (error) {
       if (!(error instanceof DefinitionReadError)) throw error;
       this.#reconcile(filename, null);
@@ -297,6 +339,8 @@ class DirectorySweep {
 /** What is listed of a directory that is not there. */
 const NOTHING: Listing = { files: [], special: [], directories: [], badFilenames: [] };
 const FILES_WORTH_A_THREAD = 6_000;
+/** Keys of longer paths are shortened, and cannot be counted by what they begin with. */
+const LONGEST_COUNTED = 300;
 /** From this many new files on, the order in which they are written matters. */
 const BULK_FILES = 512;
 
@@ -316,9 +360,46 @@ function badFilename(root: number, type: string, filename: string): FileRecord {
   };
 }
 
+/** What was seen of the files of a listing, one after the other. */
+class Looks implements Seen {
+  readonly #shares: Shares<LookTask>;
+  #share: FilesSeen = { stamps: new Uint8Array(0), areFiles: new Uint8Array(0) };
+  /** Of the share's first file. */
+  #position = 0;
+  #at = 0;
+
+  constructor(shares: Shares<LookTask>) {
+    this.#shares = shares;
+  }
+
+  /** To be called with 0, 1, 2 …; false when it has to be called again after a turn of the event loop. */
+  goTo(position: number): boolean {
+    if (position === this.#position + this.#share.areFiles.length) {
+      const share = this.#shares.next();
+      if (share === null) return false;
+      this.#position = position;
+      this.#share = share;
+    }
+    this.#at = position - this.#position;
+    return true;
+  }
+
+  get stamps(): Uint8Array {
+    return this.#share.stamps;
+  }
+
+  get offset(): number {
+    return this.#at * STAMP_BYTES;
+  }
+
+  get isFile(): boolean {
+    return this.#share.areFiles[this.#at] === 1;
+  }
+}
+
 /** The stored files of one directory, a page at a time; what is swept meanwhile lies behind. */
 class StoredPages {
-  readonly prefix: string;
+  readonly #prefix: string;
   readonly #store: DefinitionStore;
   readonly #root: number;
   #page: StoredFile[] = [];
@@ -326,22 +407,15 @@ class StoredPages {
   #done = false;
 
   constructor(store: DefinitionStore, root: number, prefix: string) {
-    this.prefix = prefix;
+    this.#prefix = prefix;
     this.#store = store;
     this.#root = root;
   }
 
   next(): StoredFile | null {
-    const file = this.peek();
-    this.#at++;
-    return file;
-  }
-
-  /** The next one, which stays the next one. */
-  peek(): StoredFile | null {
     if (this.#at === this.#page.length && !this.#done) {
       const after = this.#page.at(-1)?.relative;
-      this.#page = this.#store.filesUnder(this.#root, this.prefix, {
+      this.#page = this.#store.filesUnder(this.#root, this.#prefix, {
         ...(after === undefined ? {} : { after }),
         limit: PAGE,
         nested: false,
@@ -349,7 +423,7 @@ class StoredPages {
       this.#at = 0;
       this.#done = this.#page.length < PAGE;
     }
-    return this.#page[this.#at] ?? null;
+    return this.#page[this.#at++] ?? null;
   }
 }
 

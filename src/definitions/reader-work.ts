@@ -1,9 +1,15 @@
-/** Reads some files of a directory that the index knows nothing of, on whichever thread, and packs what it finds. */
+/** What a thread is asked to do with some files of a directory, and does. */
 import { DefinitionReadError } from "../errors.ts";
 import { type ExamineOptions, examineFile } from "../scan/examine.ts";
+import { type FileKind, readStamp, STAMP_BYTES } from "../scan/stamp.ts";
 import { FilePacker, type PackedFiles } from "./packed-files.ts";
 
+export type ReaderTask = ReadTask | LookTask;
+export type ResultOf<Task> = Task extends ReadTask ? FilesRead : FilesSeen;
+
+/** To read files that the index knows nothing of. */
 export interface ReadTask {
+  kind: "read";
   dir: string;
   root: number;
   type: string;
@@ -56,4 +62,47 @@ export function readFiles(task: ReadTask, options: ExamineOptions): FilesRead {
     }
   }
   return { packed: packer.take(), ...read };
+}
+
+/** To look at files, to see whether they have changed. */
+export interface LookTask {
+  kind: "look";
+  dir: string;
+  /** As in {@link ReadTask}. */
+  names: string;
+}
+
+export interface FilesSeen {
+  stamps: Uint8Array;
+  /** 1 for a regular file, whose stamp is valid then; 0 for whatever must be looked at more closely. */
+  areFiles: Uint8Array;
+}
+
+export function lookAtFiles({ dir, names }: LookTask): FilesSeen {
+  const filenames = names.split("/");
+  const stamps = new Uint8Array(filenames.length * STAMP_BYTES);
+  const areFiles = new Uint8Array(filenames.length);
+  for (let i = 0; i < filenames.length; i++) {
+    if (kindOf(`${dir}/${filenames[i]}`, stamps, i * STAMP_BYTES) === "file") areFiles[i] = 1;
+  }
+  return { stamps, areFiles };
+}
+
+function kindOf(path: string, stamps: Uint8Array, offset: number): FileKind | "unreadable" {
+  try {
+    return readStamp(path, false, stamps, offset);
+  } catch (error) {
+    if (error instanceof DefinitionReadError) return "unreadable";
+    throw error;
+  }
+}
+
+/** For the thread that is given either; with what of the result changes hands. */
+export function workOn(task: ReaderTask, options: ExamineOptions): [FilesRead | FilesSeen, ArrayBufferLike[]] {
+  if (task.kind === "read") {
+    const read = readFiles(task, options);
+    return [read, [read.packed.bytes.buffer, read.packed.starts.buffer]];
+  }
+  const seen = lookAtFiles(task);
+  return [seen, [seen.stamps.buffer, seen.areFiles.buffer]];
 }
