@@ -99,12 +99,13 @@ class Reading {
         return;
       }
       for (let files = 0; files < filesPerCommit.within; ) {
-        if (store.isAwaited && performance.now() - startedAt > LEAST_MS) return;
+        if (store.isAwaited && performance.now() - startedAt > LEAST_MS) break;
         const read = this.#shares.next();
-        if (read === null) return;
+        if (read === null) break;
         this.#put(read);
         files += read.files;
       }
+      this.#shares.giveAhead();
     });
   }
 

@@ -6,6 +6,8 @@ import type { SecondReader } from "./second-reader.ts";
 export const FILES_PER_SHARE = 256;
 /** So many shares are given to the other thread ahead: what it does while this one is at one of its own, and more. */
 const SHARES_AHEAD = 8;
+/** The same before a commit of a hundred thousand files, in which this thread can give out nothing. */
+const SHARES_AHEAD_OF_COMMIT = 128;
 /** The other thread takes this long for a share only when something is wrong with it. */
 const PATIENCE_MS = 50;
 
@@ -51,7 +53,7 @@ export class Shares<Task extends ReaderTask> {
    */
   next(): ResultOf<Task> | null {
     for (;;) {
-      this.#give();
+      this.#give(SHARES_AHEAD);
       this.#takeFromOther();
       const result = this.nextDone();
       if (result !== null) return result;
@@ -90,10 +92,15 @@ export class Shares<Task extends ReaderTask> {
     return share;
   }
 
-  #give(): void {
+  /** This thread is going to be busy with something else for some tenths of a second. */
+  giveAhead(): void {
+    this.#give(SHARES_AHEAD_OF_COMMIT);
+  }
+
+  #give(most: number): void {
     const second = this.#second;
     if (second === null || !second.isReady || second.hasEnded) return;
-    while (this.#given.length < SHARES_AHEAD) {
+    while (this.#given.length < most) {
       const share = this.#claim();
       if (share === null) return;
       second.give(share.task);
