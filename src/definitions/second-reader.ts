@@ -42,7 +42,7 @@ export class SecondReader {
 
   /** It comes up in 30 to 50 ms, while this thread goes on. Null where there can be none. Stop it. */
   static start(options: ExamineOptions): SecondReader | null {
-    // Deno starts a thread on the one that asks for it, and takes long for it.
+    // On Deno two threads together read no faster than one.
     if ("Deno" in globalThis || process.env["TUSSOCK_NO_WORKERS"]) return null;
     try {
       return new SecondReader(options);
