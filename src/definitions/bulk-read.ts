@@ -29,12 +29,16 @@ export interface BulkOptions {
   second: SecondReader | null;
   result: SweepResult;
   /**
-   * How files come into a transaction. `within`: they are read in it, up to so many, unless somebody waits for the thread: see
-   * {@link DefinitionStore.isAwaited}. `before`: so many are read first, so that it holds the thread for as short as can be.
+   * Whether the transaction is open while files are read, until somebody waits for the thread: see
+   * {@link DefinitionStore.isAwaited}. Else they are read before, so that it holds the thread for as short as can be.
    */
-  filesPerCommit: { within: number } | { before: number };
-  /** Asked often; null when no pause is due. */
-  pause: () => Promise<void> | null;
+  readWithin: boolean;
+  /** So many at most. */
+  filesPerCommit: number;
+  /** Asked often. */
+  isPauseDue: () => boolean;
+  /** Lets others in. Rejects when nobody wants the directory any more. */
+  pause: () => Promise<void>;
 }
 
 /** Nobody is kept waiting for longer than this and a commit, and no commit is for less. */
@@ -45,10 +49,10 @@ export async function readDirectory(directory: UnknownDirectory, options: BulkOp
   const reading = new Reading(directory, options);
   try {
     while (!reading.isDone) {
-      if ("before" in options.filesPerCommit) await reading.readAhead(options.filesPerCommit.before);
+      // Other requests, and the news that the other thread has ended; above all, whether this is still wanted.
+      await options.pause();
+      if (!options.readWithin) await reading.readAhead();
       reading.commit();
-      // Other requests, and the news that the other thread has ended.
-      await (options.pause() ?? nextTurn());
     }
     return reading.entries;
   } finally {
@@ -81,24 +85,24 @@ class Reading {
     return this.#shares.areDone;
   }
 
-  /** Reads so many files, a share in each turn of the event loop. */
-  async readAhead(files: number): Promise<void> {
-    for (let shares = Math.ceil(files / FILES_PER_SHARE); shares > 0; shares--) {
+  /** Reads what is worth a commit, a share in each turn of the event loop. */
+  async readAhead(): Promise<void> {
+    for (let shares = Math.ceil(this.#o.filesPerCommit / FILES_PER_SHARE); shares > 0; shares--) {
       if (!this.#shares.doOne()) return;
-      await (this.#o.pause() ?? nextTurn());
+      await (this.#o.isPauseDue() ? this.#o.pause() : nextTurn());
     }
   }
 
   /** One durable transaction. */
   commit(): void {
-    const { store, filesPerCommit } = this.#o;
+    const { store, filesPerCommit, readWithin } = this.#o;
     const startedAt = performance.now();
     store.transaction(() => {
-      if ("before" in filesPerCommit) {
+      if (!readWithin) {
         for (let read = this.#shares.nextDone(); read !== null; read = this.#shares.nextDone()) this.#put(read);
         return;
       }
-      for (let files = 0; files < filesPerCommit.within; ) {
+      for (let files = 0; files < filesPerCommit; ) {
         if (store.isAwaited && performance.now() - startedAt > LEAST_MS) break;
         const read = this.#shares.next();
         if (read === null) break;

@@ -13,12 +13,15 @@ import { SharedCommits } from "./shared-commits.ts";
 import type { DefinitionStore, PendingPut } from "./store.ts";
 import { type SweepBreather, type SweepResult, type SweepTarget, sweepType } from "./sweep.ts";
 
-/** Longer than this at a time and a server's timers are late. */
-const SLICE_MS = 4;
-/** A commit flushes; so many changes are worth one. */
-const CHANGES_PER_COMMIT = 1500;
-/** The event loop is held while they are written. */
-const NEW_FILES_PER_COMMIT = 10_000;
+/** How much is done at a time. */
+export interface Pacing extends Pick<SweepBreather, "hasThread" | "filesPerCommit"> {
+  sliceMs: number;
+  /** A commit flushes; so many changes are worth one. */
+  changesPerCommit: number;
+}
+
+/** Longer than 4 ms at a time and a server's timers are late; ten thousand files are put in 30 ms. */
+const ON_THE_EVENT_LOOP: Pacing = { hasThread: false, sliceMs: 4, changesPerCommit: 1_500, filesPerCommit: 10_000 };
 /** Asking the clock at each file would cost as much as the file. */
 const FILES_PER_LOOK = 16;
 
@@ -81,7 +84,8 @@ export class InlineEngine implements IndexEngine {
 
 /** Commits what has gathered and yields after each slice. */
 export class SliceBreather implements SweepBreather {
-  readonly filesPerCommit: SweepBreather["filesPerCommit"];
+  readonly hasThread: boolean;
+  readonly filesPerCommit: number;
   readonly #store: DefinitionStore;
   readonly #commits: SharedCommits;
   readonly #sliceMs: number;
@@ -89,18 +93,13 @@ export class SliceBreather implements SweepBreather {
   #since = performance.now();
   #files = 0;
 
-  constructor(
-    store: DefinitionStore,
-    commits: SharedCommits,
-    sliceMs = SLICE_MS,
-    changesPerCommit = CHANGES_PER_COMMIT,
-    filesPerCommit: SweepBreather["filesPerCommit"] = { before: NEW_FILES_PER_COMMIT },
-  ) {
-    this.filesPerCommit = filesPerCommit;
+  constructor(store: DefinitionStore, commits: SharedCommits, o: Pacing = ON_THE_EVENT_LOOP) {
     this.#store = store;
     this.#commits = commits;
-    this.#sliceMs = sliceMs;
-    this.#changesPerCommit = changesPerCommit;
+    this.#sliceMs = o.sliceMs;
+    this.#changesPerCommit = o.changesPerCommit;
+    this.hasThread = o.hasThread;
+    this.filesPerCommit = o.filesPerCommit;
   }
 
   due(): boolean {

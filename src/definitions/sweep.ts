@@ -5,7 +5,7 @@ import { isLarge, type Listing, listDirectory } from "../scan/list.ts";
 import { compareUtf8 } from "../scan/order.ts";
 import { isRacyStamp, readStamp, STAMP_BYTES, sameStamp, wallClockNs } from "../scan/stamp.ts";
 import { nextTurn } from "../slices.ts";
-import { type BulkOptions, readDirectory } from "./bulk-read.ts";
+import { readDirectory } from "./bulk-read.ts";
 import { fileKey, relativePath } from "./keys.ts";
 import { type FilesSeen, type LookTask, lookAtFiles } from "./reader-work.ts";
 import { type CountChange, type FilePlace, reconcile } from "./reconcile.ts";
@@ -60,7 +60,10 @@ export interface Breather {
 }
 
 export interface SweepBreather extends Breather {
-  readonly filesPerCommit: BulkOptions["filesPerCommit"];
+  /** Nobody has other work for this thread than what its engine is asked for: it may sleep, and hold a transaction. */
+  readonly hasThread: boolean;
+  /** So many new files are worth a commit. */
+  readonly filesPerCommit: number;
 }
 
 export interface SweepOptions {
@@ -201,7 +204,7 @@ class DirectorySweep {
     const prefix = type === "" ? "" : `${type}/`;
     const isNew = this.#store.filesUnder(this.#root, prefix, { limit: 1, nested: false }).length === 0;
     // It comes up while the directory is listed.
-    const second = present && isLarge(stamp) ? SecondReader.start(this.#options) : null;
+    const second = present && isLarge(stamp) ? this.#startSecond() : null;
     try {
       const listing = present ? listDirectory(dir) : "absent";
       const { files, directories, badFilenames } = listing === "absent" ? NOTHING : listing;
@@ -216,21 +219,26 @@ class DirectorySweep {
     }
   }
 
+  #startSecond(): SecondReader | null {
+    return this.#breather.hasThread ? SecondReader.start(this.#options) : null;
+  }
+
   /** The number of valid definitions; so does {@link DirectorySweep.#compare}. */
-  async #readNew(dir: string, { files, special }: Listing, second: SecondReader | null): Promise<number> {
+  #readNew(dir: string, { files, special }: Listing, second: SecondReader | null): Promise<number> {
     const { type, typeId } = this.#target;
     const breather = this.#breather;
-    await breather.pause();
     return readDirectory(
       { dir, root: this.#root, type, typeId, names: files, special: new Set(special) },
       {
         store: this.#store,
         examine: this.#options,
         // Not every file system tells how large a directory is.
-        second: second ?? (files.length >= FILES_WORTH_A_THREAD ? SecondReader.start(this.#options) : null),
+        second: second ?? (files.length >= FILES_WORTH_A_THREAD ? this.#startSecond() : null),
         result: this.#result,
+        readWithin: breather.hasThread,
         filesPerCommit: breather.filesPerCommit,
-        pause: () => (breather.due() ? this.#breathe() : null),
+        isPauseDue: () => breather.due(),
+        pause: () => this.#breathe(),
       },
     );
   }

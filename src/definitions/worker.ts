@@ -3,16 +3,14 @@ import { parentPort, workerData } from "node:worker_threads";
 import { Gate } from "../gate.ts";
 import { openSharedInWorker } from "../lmdb/shared.ts";
 import { applyFiles } from "./apply.ts";
-import { SliceBreather } from "./inline-engine.ts";
+import { type Pacing, SliceBreather } from "./inline-engine.ts";
 import { SharedCommits } from "./shared-commits.ts";
 import { sweepType } from "./sweep.ts";
 import { WatchedStore } from "./watched-store.ts";
 import type { WorkerData, WorkerError, WorkerReply, WorkerRequest } from "./worker-protocol.ts";
 
-/** Commits of others wait at most this long behind a sweep. */
-const SLICE_MS = 10;
-const CHANGES_PER_COMMIT = 200_000;
-const NEW_FILES_PER_COMMIT = 100_000;
+/** Commits of others wait at most this long behind a sweep that finds few changes. */
+const PACING: Pacing = { hasThread: true, sliceMs: 10, changesPerCommit: 200_000, filesPerCommit: 100_000 };
 
 const port = parentPort;
 if (port !== null) await serve(port, workerData as WorkerData);
@@ -44,9 +42,7 @@ async function serve(port: NonNullable<typeof parentPort>, data: WorkerData): Pr
 
   async function answer(request: Exclude<WorkerRequest, { kind: "abort" }>, signal: AbortSignal): Promise<unknown> {
     const onFiles = (files: number, read: number): void => reply({ id: request.id, progress: { files, read } });
-    const breather = new SliceBreather(store, commits, SLICE_MS, CHANGES_PER_COMMIT, {
-      within: NEW_FILES_PER_COMMIT,
-    });
+    const breather = new SliceBreather(store, commits, PACING);
     switch (request.kind) {
       case "commit":
         return commits.commit(request.puts);

@@ -6,7 +6,7 @@ import { readDirectory } from "../../src/definitions/bulk-read.ts";
 import { openDefinitionIndex } from "../../src/definitions/index.ts";
 import { SecondReader } from "../../src/definitions/second-reader.ts";
 import { DefinitionStore } from "../../src/definitions/store.ts";
-import { emptySweepResult } from "../../src/definitions/sweep.ts";
+import { emptySweepResult, sweepType } from "../../src/definitions/sweep.ts";
 import { openOwnedEnvironment } from "../../src/lmdb/index.ts";
 import { DEFAULT_KEYS } from "../../src/scan/model.ts";
 import { collect } from "../support/collect.ts";
@@ -69,10 +69,11 @@ test("a reading that is ended is ended on both threads, and nothing of it goes o
     examine,
     second: SecondReader.start(examine),
     result,
-    filesPerCommit: { within: 2_000 },
-    pause: () => {
+    readWithin: true,
+    filesPerCommit: 2_000,
+    isPauseDue: () => false,
+    async pause() {
       if (++pauses === 4) throw new Error("enough");
-      return null;
     },
   });
   await expect(reading).rejects.toThrow("enough");
@@ -80,6 +81,39 @@ test("a reading that is ended is ended on both threads, and nothing of it goes o
   expect(files).toBeLessThan(names.length / 2);
   await new Promise((resolve) => setImmediate(resolve));
   expect(result.files).toBe(files);
+});
+
+test("a cold build that is aborted ends with the transaction under way", async () => {
+  const base = tempDir();
+  const dir = join(base, "models", "t");
+  mkdirSync(dir, { recursive: true });
+  for (let i = 0; i < FILES; i++) writeFileSync(join(dir, `f${i}.yaml`), `id: i${i}\nname: n${i}\n`);
+  await using environment = await openOwnedEnvironment({ dir: join(base, "index"), identity: {}, shared: false });
+  const store = new DefinitionStore(environment.root);
+  const examine = { keys: DEFAULT_KEYS, maxFileBytes: 1e6, boundary: null, documents: false, maxDocumentBytes: 1 };
+  const breather = { hasThread: true, filesPerCommit: 1_000, due: () => false, pause: async () => {} };
+  const abort = new AbortController();
+  let seen = 0;
+  const sweep = sweepType(store, { type: "t", typeId: 1, dirs: [dir] }, examine, breather, {
+    signal: abort.signal,
+    onFiles(files) {
+      seen = files;
+      if (files > 0) abort.abort(new Error("enough"));
+    },
+  });
+  await expect(sweep).rejects.toThrow("enough");
+  expect(seen).toBeGreaterThan(0);
+  const stored = store.filesUnder(0, "t/", { limit: FILES, nested: false }).length;
+  expect(stored).toBeGreaterThanOrEqual(seen);
+  expect(stored).toBeLessThan(FILES / 2);
+
+  // While it lists the directory, or just before the first one.
+  const early = new AbortController();
+  const pause = async () => early.abort(new Error("at once"));
+  const other = { type: "t", typeId: 2, dirs: [null, dir] };
+  const unborn = sweepType(store, other, examine, { ...breather, pause }, { signal: early.signal });
+  await expect(unborn).rejects.toThrow("at once");
+  expect(store.filesUnder(1, "t/", { limit: 1, nested: false })).toEqual([]);
 });
 
 /** Fewer come one by one. */
@@ -161,7 +195,16 @@ test.skipIf(isDeno)("what a second thread that ends before its time had to read 
     const typeId = 10 + endsAfter;
     const found = await readDirectory(
       { dir, root: typeId, type: "t", typeId, names, special: new Set() },
-      { store, examine, second, result, filesPerCommit: { within: 1_000 }, pause: () => delayUntilReady(second) },
+      {
+        store,
+        examine,
+        second,
+        result,
+        readWithin: true,
+        filesPerCommit: 1_000,
+        isPauseDue: () => false,
+        pause: () => delayUntilReady(second),
+      },
     );
     expect(answers).toBeGreaterThan(0);
     expect([found, result.files, result.read]).toEqual([names.length, names.length, names.length]);
