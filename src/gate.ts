@@ -2,15 +2,17 @@
  * Keeps a thread from being ended where that would harm the process. Inside a call of the FFI it takes the whole process with it
  * on Node (koffi throws into an environment that is going down: "FATAL ERROR: Error::ThrowAsJavaScriptException
  * napi_throw"); inside a transaction of LMDB it leaves a lock that its own end then waits for, and the process with it. One integer
- * that both threads see: the worker goes through the gate each time, and whoever ends it shuts the gate first. A second one says
- * that somebody waits for the worker to come out.
+ * that both threads see: the worker goes through the gate each time, and whoever ends it shuts the gate first. Two more count
+ * what the worker was asked for and what it has heard of: while they differ, somebody waits for it to come out.
  */
 const OPEN = 0;
 const INSIDE = 1;
 const SHUT = 2;
 
 const STATE = 0;
-const AWAITED = 1;
+const ASKED = 1;
+const HEARD = 2;
+const NUMBERS = 3;
 
 export class Gate {
   readonly #shared: Int32Array;
@@ -39,19 +41,19 @@ export class Gate {
     Atomics.store(this.#shared, STATE, OPEN);
   }
 
+  /** The caller's, before it sends a message: the worker will be asked for something. */
+  asks(): void {
+    Atomics.add(this.#shared, ASKED, 1);
+  }
+
+  /** The worker's, at each message. */
+  heard(): void {
+    Atomics.add(this.#shared, HEARD, 1);
+  }
+
   /** The worker's, inside: whether it had better come out soon. */
   get isAwaited(): boolean {
-    return Atomics.load(this.#shared, AWAITED) !== 0;
-  }
-
-  /** The worker's: it has come out, and seen what there was to do. */
-  heard(): void {
-    Atomics.store(this.#shared, AWAITED, 0);
-  }
-
-  /** The caller's, after it has said what: there is something for the worker to do when it has come out. */
-  await(): void {
-    Atomics.store(this.#shared, AWAITED, 1);
+    return Atomics.load(this.#shared, ASKED) !== Atomics.load(this.#shared, HEARD);
   }
 
   /** For good, when the thread has ended. */
@@ -60,12 +62,12 @@ export class Gate {
   }
 
   static memory(): SharedArrayBuffer {
-    return new SharedArrayBuffer(2 * Int32Array.BYTES_PER_ELEMENT);
+    return new SharedArrayBuffer(NUMBERS * Int32Array.BYTES_PER_ELEMENT);
   }
 
   /** The caller's: true when the thread is outside, where it stays. Else try again. */
   shut(): boolean {
-    this.await();
+    this.asks(); // It will never hear of it.
     return Atomics.compareExchange(this.#shared, STATE, OPEN, SHUT) !== INSIDE;
   }
 }

@@ -29,10 +29,11 @@ export interface BulkOptions {
   second: SecondReader | null;
   result: SweepResult;
   /**
-   * Whether the transaction is open while files are read, until somebody waits for the thread: see
-   * {@link DefinitionStore.isAwaited}. Else they are read before, so that it holds the thread for as short as can be.
+   * Whether the transaction is open while files are read, as long as nobody waits for the thread. Else they are read before, so
+   * that it holds the thread for as short as can be.
    */
   readWithin: boolean;
+  isAwaited: () => boolean;
   /** So many at most. */
   filesPerCommit: number;
   /** Asked often. */
@@ -42,7 +43,7 @@ export interface BulkOptions {
 }
 
 /** Nobody is kept waiting for longer than this and a commit, and no commit is for less. */
-const LEAST_MS = 20;
+const LEAST_MS = 10;
 
 /** Returns how many valid definitions were found; all of them are committed. */
 export async function readDirectory(directory: UnknownDirectory, options: BulkOptions): Promise<number> {
@@ -95,7 +96,7 @@ class Reading {
 
   /** One durable transaction. */
   commit(): void {
-    const { store, filesPerCommit, readWithin } = this.#o;
+    const { store, filesPerCommit, readWithin, isAwaited } = this.#o;
     const startedAt = performance.now();
     store.transaction(() => {
       if (!readWithin) {
@@ -103,7 +104,7 @@ class Reading {
         return;
       }
       for (let files = 0; files < filesPerCommit; ) {
-        if (store.isAwaited && performance.now() - startedAt > LEAST_MS) break;
+        if (isAwaited() && performance.now() - startedAt > LEAST_MS) break;
         const read = this.#shares.next();
         if (read === null) break;
         this.#put(read);

@@ -14,14 +14,20 @@ import type { DefinitionStore, PendingPut } from "./store.ts";
 import { type SweepBreather, type SweepResult, type SweepTarget, sweepType } from "./sweep.ts";
 
 /** How much is done at a time. */
-export interface Pacing extends Pick<SweepBreather, "hasThread" | "filesPerCommit"> {
+export interface Pacing extends Pick<SweepBreather, "hasThread" | "isAwaited" | "filesPerCommit"> {
   sliceMs: number;
   /** A commit flushes; so many changes are worth one. */
   changesPerCommit: number;
 }
 
 /** Longer than 4 ms at a time and a server's timers are late; ten thousand files are put in 30 ms. */
-const ON_THE_EVENT_LOOP: Pacing = { hasThread: false, sliceMs: 4, changesPerCommit: 1_500, filesPerCommit: 10_000 };
+const ON_THE_EVENT_LOOP: Pacing = {
+  hasThread: false,
+  isAwaited: () => true,
+  sliceMs: 4,
+  changesPerCommit: 1_500,
+  filesPerCommit: 10_000,
+};
 /** Asking the clock at each file would cost as much as the file. */
 const FILES_PER_LOOK = 16;
 
@@ -85,6 +91,7 @@ export class InlineEngine implements IndexEngine {
 /** Commits what has gathered and yields after each slice. */
 export class SliceBreather implements SweepBreather {
   readonly hasThread: boolean;
+  readonly isAwaited: () => boolean;
   readonly filesPerCommit: number;
   readonly #store: DefinitionStore;
   readonly #commits: SharedCommits;
@@ -99,6 +106,7 @@ export class SliceBreather implements SweepBreather {
     this.#sliceMs = o.sliceMs;
     this.#changesPerCommit = o.changesPerCommit;
     this.hasThread = o.hasThread;
+    this.isAwaited = o.isAwaited;
     this.filesPerCommit = o.filesPerCommit;
   }
 

@@ -221,7 +221,6 @@ export class LiveIndex implements DefinitionIndex, IndexInternals {
         report.read += result.read;
         report.changed += result.changed;
         report.removed += result.removed;
-        o.onProgress?.({ files: report.files, read: report.read, total: Math.max(total, report.files) });
       },
     });
     try {

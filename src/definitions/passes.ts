@@ -139,7 +139,8 @@ export class Passes {
     if (type === "" || this.#foreseen.has(type) || state?.parent?.swept === true) return () => {};
     this.#foreseen.add(type);
     this.#engine.prepare?.();
-    const prepared = this.#tree.foreseeWatches(type);
+    // What cannot be looked at now is named when its turn comes.
+    const prepared = this.#tree.foreseeWatches(type).catch(() => async () => {});
     return () => {
       this.#foreseen.delete(type);
       void this.#running.track(prepared.then((release) => release()));

@@ -170,11 +170,6 @@ export class DefinitionStore {
     this.types = new Table("types", root);
   }
 
-  /** Somebody waits for the thread, in which a transaction is under way. */
-  get isAwaited(): boolean {
-    return false;
-  }
-
   get waiting(): number {
     return this.names.waiting + this.ids.waiting + this.files.waiting + this.types.waiting;
   }

@@ -2,7 +2,7 @@
 import type { SweepResult } from "./sweep.ts";
 
 export interface SweepListener {
-  /** Of all sweeps under way. */
+  /** Of all sweeps under way; also when one of them has ended. */
   progress(files: number, read: number): void;
   swept(type: string, result: SweepResult): void;
 }
@@ -39,7 +39,11 @@ export class SweepListeners {
       },
       end: (result) => {
         count(0, 0);
-        if (result !== null) for (const listener of this.#listeners) listener.swept(type, result);
+        if (result === null) return;
+        for (const listener of this.#listeners) {
+          listener.swept(type, result);
+          listener.progress(this.#files, this.#read);
+        }
       },
     };
   }

@@ -4,7 +4,6 @@ import { type ExamineOptions, examineFile } from "../scan/examine.ts";
 import { isLarge, type Listing, listDirectory } from "../scan/list.ts";
 import { compareUtf8 } from "../scan/order.ts";
 import { isRacyStamp, readStamp, STAMP_BYTES, sameStamp, wallClockNs } from "../scan/stamp.ts";
-import { nextTurn } from "../slices.ts";
 import { readDirectory } from "./bulk-read.ts";
 import { fileKey, relativePath } from "./keys.ts";
 import { type FilesSeen, type LookTask, lookAtFiles } from "./reader-work.ts";
@@ -62,6 +61,8 @@ export interface Breather {
 export interface SweepBreather extends Breather {
   /** Nobody has other work for this thread than what its engine is asked for: it may sleep, and hold a transaction. */
   readonly hasThread: boolean;
+  /** Somebody else waits for the thread, so that what holds it had better end soon. */
+  isAwaited(): boolean;
   /** So many new files are worth a commit. */
   readonly filesPerCommit: number;
 }
@@ -208,7 +209,11 @@ class DirectorySweep {
     try {
       const listing = present ? listDirectory(dir) : "absent";
       const { files, directories, badFilenames } = listing === "absent" ? NOTHING : listing;
-      for (const filename of badFilenames) this.#reconcile(filename, badFilename(this.#root, type, filename));
+      // One that has the name of another on paper is not told apart from it.
+      const called = badFilenames.length === 0 ? null : new Set(files);
+      for (const filename of badFilenames) {
+        if (called?.has(filename) !== true) this.#reconcile(filename, badFilename(this.#root, type, filename));
+      }
       const count =
         listing !== "absent" && dir !== null && isNew && files.length >= BULK_FILES
           ? await this.#readNew(dir, listing, second)
@@ -236,6 +241,7 @@ class DirectorySweep {
         second: second ?? (files.length >= FILES_WORTH_A_THREAD ? this.#startSecond() : null),
         result: this.#result,
         readWithin: breather.hasThread,
+        isAwaited: () => breather.isAwaited(),
         filesPerCommit: breather.filesPerCommit,
         isPauseDue: () => breather.due(),
         pause: () => this.#breathe(),
@@ -252,14 +258,14 @@ class DirectorySweep {
     for (let at = 0; at < files.length; at++) {
       if (this.#breather.due()) await this.#breathe();
       // Nothing has come: the other thread may have ended, which is known after a turn.
-      while (!looks.goTo(at)) await nextTurn();
+      while (!looks.goTo(at)) await this.#breathe();
       const filename = files[at] as string;
       const value = this.#store.files.peekFile(this.#root, prefix + filename);
-      if (value !== undefined) known++;
+      // A listing may have a file twice that was made anew while it was taken.
+      if (value !== undefined && filename !== files[at - 1]) known++;
       count += this.#visit(filename, value, looks);
     }
-    if (known !== before) await this.#removeGone(listing, prefix);
-    return count;
+    return known === before ? count : count + (await this.#removeGone(listing, prefix));
   }
 
   /**
@@ -276,7 +282,8 @@ class DirectorySweep {
   }
 
   /** Both lists are in byte order: what only the stored one has is gone. */
-  async #removeGone({ files, badFilenames }: Listing, prefix: string): Promise<void> {
+  async #removeGone({ files, badFilenames }: Listing, prefix: string): Promise<number> {
+    let count = 0;
     const stored = new StoredPages(this.#store, this.#root, prefix);
     const bad = new Set(badFilenames);
     let at = 0;
@@ -284,8 +291,10 @@ class DirectorySweep {
       if (this.#breather.due()) await this.#breathe();
       const filename = old.relative.slice(prefix.length);
       while (at < files.length && compareUtf8(files[at] as string, filename) < 0) at++;
-      if (files[at] !== filename && !bad.has(filename)) this.#visit(filename, old.value);
+      // It may have come back.
+      if (files[at] !== filename && !bad.has(filename)) count += this.#visit(filename, old.value);
     }
+    return count;
   }
 
   #looks(names: readonly string[], second: SecondReader | null): Looks {

@@ -20,10 +20,6 @@ export class WatchedStore extends DefinitionStore {
     }
   }
 
-  override get isAwaited(): boolean {
-    return this.#gate.isAwaited;
-  }
-
   override transaction(write: () => void): void {
     this.#gate.through(() => super.transaction(write));
   }

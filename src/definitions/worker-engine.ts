@@ -159,8 +159,8 @@ export class WorkerEngine implements IndexEngine {
   }
 
   #post(request: WorkerRequest): void {
+    this.#gate.asks();
     this.#worker.postMessage(request);
-    this.#gate.await();
   }
 
   commit(puts: PendingPut[]): Promise<void> {

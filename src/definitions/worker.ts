@@ -10,7 +10,7 @@ import { WatchedStore } from "./watched-store.ts";
 import type { WorkerData, WorkerError, WorkerReply, WorkerRequest } from "./worker-protocol.ts";
 
 /** Commits of others wait at most this long behind a sweep that finds few changes. */
-const PACING: Pacing = { hasThread: true, sliceMs: 10, changesPerCommit: 200_000, filesPerCommit: 100_000 };
+const PACING = { hasThread: true, sliceMs: 10, changesPerCommit: 200_000, filesPerCommit: 100_000 };
 
 const port = parentPort;
 if (port !== null) await serve(port, workerData as WorkerData);
@@ -21,6 +21,8 @@ async function serve(port: NonNullable<typeof parentPort>, data: WorkerData): Pr
   const store = await WatchedStore.open(() => openSharedInWorker(path), gate);
   const commits = new SharedCommits(store, "drop");
   const running = new Map<number, AbortController>();
+  // Who was heard may need many turns.
+  const pacing: Pacing = { ...PACING, isAwaited: () => gate.isAwaited || running.size > 1 };
   const reply = (message: WorkerReply): void => port.postMessage(message);
 
   port.on("message", (request: WorkerRequest) => {
@@ -42,7 +44,7 @@ async function serve(port: NonNullable<typeof parentPort>, data: WorkerData): Pr
 
   async function answer(request: Exclude<WorkerRequest, { kind: "abort" }>, signal: AbortSignal): Promise<unknown> {
     const onFiles = (files: number, read: number): void => reply({ id: request.id, progress: { files, read } });
-    const breather = new SliceBreather(store, commits, PACING);
+    const breather = new SliceBreather(store, commits, pacing);
     switch (request.kind) {
       case "commit":
         return commits.commit(request.puts);

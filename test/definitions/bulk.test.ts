@@ -62,7 +62,7 @@ test("a reading that is ended is ended on both threads, and nothing of it goes o
   const keys = DEFAULT_KEYS;
   const examine = { keys, parse: undefined, maxFileBytes: 1, boundary: null, documents: false, maxDocumentBytes: 1 };
   const directory = { dir: tempDir(), root: 0, type: "t", typeId: 1, names, special: new Set<string>() };
-  const store = { transaction: (write: () => void) => write(), isAwaited: false } as unknown as DefinitionStore;
+  const store = { transaction: (write: () => void) => write() } as unknown as DefinitionStore;
   let pauses = 0;
   const reading = readDirectory(directory, {
     store,
@@ -70,6 +70,7 @@ test("a reading that is ended is ended on both threads, and nothing of it goes o
     second: SecondReader.start(examine),
     result,
     readWithin: true,
+    isAwaited: () => false,
     filesPerCommit: 2_000,
     isPauseDue: () => false,
     async pause() {
@@ -91,7 +92,13 @@ test("a cold build that is aborted ends with the transaction under way", async (
   await using environment = await openOwnedEnvironment({ dir: join(base, "index"), identity: {}, shared: false });
   const store = new DefinitionStore(environment.root);
   const examine = { keys: DEFAULT_KEYS, maxFileBytes: 1e6, boundary: null, documents: false, maxDocumentBytes: 1 };
-  const breather = { hasThread: true, filesPerCommit: 1_000, due: () => false, pause: async () => {} };
+  const breather = {
+    hasThread: true,
+    isAwaited: () => false,
+    filesPerCommit: 1_000,
+    due: () => false,
+    pause: async () => {},
+  };
   const abort = new AbortController();
   let seen = 0;
   const sweep = sweepType(store, { type: "t", typeId: 1, dirs: [dir] }, examine, breather, {
@@ -201,6 +208,7 @@ test.skipIf(isDeno)("what a second thread that ends before its time had to read 
         second,
         result,
         readWithin: true,
+        isAwaited: () => false,
         filesPerCommit: 1_000,
         isPauseDue: () => false,
         pause: () => delayUntilReady(second),

@@ -6,7 +6,12 @@ import { afterEach, describe, expect, onTestFinished, test } from "vitest";
 import { openIndexOn, THIS_PLATFORM } from "../../src/definitions/assemble.ts";
 import { openDefinitionIndex } from "../../src/definitions/index.ts";
 import type { DefinitionIndexOptions } from "../../src/definitions/model.ts";
-import { InvalidArgumentError, StorageFullError } from "../../src/errors.ts";
+import { SharedCommits } from "../../src/definitions/shared-commits.ts";
+import { DefinitionStore } from "../../src/definitions/store.ts";
+import { sweepType } from "../../src/definitions/sweep.ts";
+import { DefinitionProblemError, InvalidArgumentError, StorageFullError } from "../../src/errors.ts";
+import { openOwnedEnvironment } from "../../src/lmdb/index.ts";
+import { DEFAULT_KEYS } from "../../src/scan/model.ts";
 import { simulateGranularity } from "../../src/scan/stamp.ts";
 import { type KernelQueue, openKernelQueue } from "../../src/watch/kernel-queue.ts";
 import { isDeno, runChild, tempDir } from "../support/spawn.ts";
@@ -232,7 +237,8 @@ test.skipIf(!isRoot)(
     const p = place();
     p.write("models/t/a.yaml", "a");
     mkdirSync(p.at("models/shut"), { mode: 0 });
-    expect(await askUnprivileged(p, "shut none", "t none", "* a")).toEqual([
+    expect(await askUnprivileged(p, "shut/x none", "shut none", "t none", "* a")).toEqual([
+      "shut/x none: EACCES",
       "shut none: EACCES",
       "t none: not found",
       "* a: EACCES",
@@ -285,6 +291,46 @@ test("directories that come and go beside a sweep do not call for another", asyn
   } finally {
     delete process.env["TUSSOCK_NO_WORKERS"];
   }
+});
+
+test("what is gone is forgotten where a name that is not UTF-8 came beside one that reads like it", async () => {
+  const p = place();
+  p.write("models/t/stay.yaml", "stay");
+  writeFileSync(p.at("models/t/gone.yaml"), "id: [1\n");
+  await using first = await openDefinitionIndex(p.options);
+  await expect(first.findByName("t", "gone")).rejects.toBeInstanceOf(DefinitionProblemError);
+  await first.close();
+  rmSync(p.at("models/t/gone.yaml"));
+  p.write("models/t/a\ufffd.yaml", "real");
+  writeFileSync(Buffer.concat([Buffer.from(p.at("models/t/a")), Buffer.of(0xff), Buffer.from(".yaml")]), "");
+  await using second = await openDefinitionIndex(p.options);
+  expect(await second.findByName("t", "gone")).toBeNull();
+  expect((await second.findByName("t", "real"))?.path).toBe(p.at("models/t/a\ufffd.yaml"));
+});
+
+test("a file that was away when its directory was listed, and is back when it is looked for, is counted", async () => {
+  const p = place();
+  for (const name of ["f", "g", "h"]) p.write(`models/t/${name}.yaml`, name);
+  await using environment = await openOwnedEnvironment({ dir: p.at("of-its-own"), identity: {}, shared: false });
+  const store = new DefinitionStore(environment.root);
+  const target = { type: "t", typeId: 1, dirs: [p.at("models/t")] };
+  const examine = { keys: DEFAULT_KEYS, maxFileBytes: 1e6, boundary: null, documents: false, maxDocumentBytes: 1 };
+  const commits = new SharedCommits(store, "keep");
+  const sweep = (pause: () => void) =>
+    sweepType(store, target, examine, {
+      hasThread: true,
+      isAwaited: () => false,
+      filesPerCommit: 1_000,
+      due: () => true,
+      async pause() {
+        pause();
+        await commits.commit();
+      },
+    });
+  expect((await sweep(() => {})).dirs[0]?.count).toBe(3);
+  rmSync(p.at("models/t/g.yaml"));
+  expect((await sweep(() => p.write("models/t/g.yaml", "g"))).dirs[0]?.count).toBe(3);
+  expect(store.getFile(0, "t", "g.yaml")).toBeDefined();
 });
 
 describe("a question over all types", () => {
