@@ -261,8 +261,7 @@ class DirectorySweep {
       while (!looks.goTo(at)) await this.#breathe();
       const filename = files[at] as string;
       const value = this.#store.files.peekFile(this.#root, prefix + filename);
-      // A listing may have a file twice that was made anew while it was taken.
-      if (value !== undefined && filename !== files[at - 1]) known++;
+      if (value !== undefined) known++;
       count += this.#visit(filename, value, looks);
     }
     return known === before ? count : count + (await this.#removeGone(listing, prefix));

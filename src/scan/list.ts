@@ -32,11 +32,17 @@ export function listDirectory(dir: string): Listing | "absent" {
     throw asReadError(dir, error);
   }
   const { listing } = sorter;
-  sortByBytes(listing.files);
-  sortByBytes(listing.special);
-  sortByBytes(listing.directories);
-  sortByBytes(listing.badFilenames);
-  return listing;
+  return {
+    files: withoutRepeats(sortByBytes(listing.files)),
+    special: withoutRepeats(sortByBytes(listing.special)),
+    directories: withoutRepeats(sortByBytes(listing.directories)),
+    badFilenames: withoutRepeats(sortByBytes(listing.badFilenames)),
+  };
+}
+
+/** A name that is given up and taken again while it is listed may be listed twice (POSIX leaves it open); two that are not UTF-8 may read alike. */
+function withoutRepeats(sorted: string[]): string[] {
+  return sorted.some((name, at) => name === sorted[at - 1]) ? [...new Set(sorted)] : sorted;
 }
 
 /** A directory of several thousand names, in most file systems. */

@@ -293,20 +293,24 @@ test("directories that come and go beside a sweep do not call for another", asyn
   }
 });
 
-test("what is gone is forgotten where a name that is not UTF-8 came beside one that reads like it", async () => {
-  const p = place();
-  p.write("models/t/stay.yaml", "stay");
-  writeFileSync(p.at("models/t/gone.yaml"), "id: [1\n");
-  await using first = await openDefinitionIndex(p.options);
-  await expect(first.findByName("t", "gone")).rejects.toBeInstanceOf(DefinitionProblemError);
-  await first.close();
-  rmSync(p.at("models/t/gone.yaml"));
-  p.write("models/t/a\ufffd.yaml", "real");
-  writeFileSync(Buffer.concat([Buffer.from(p.at("models/t/a")), Buffer.of(0xff), Buffer.from(".yaml")]), "");
-  await using second = await openDefinitionIndex(p.options);
-  expect(await second.findByName("t", "gone")).toBeNull();
-  expect((await second.findByName("t", "real"))?.path).toBe(p.at("models/t/a\ufffd.yaml"));
-});
+// Deno has no way to make a file of such a name.
+test.skipIf(isDeno)(
+  "what is gone is forgotten where a name that is not UTF-8 came beside one that reads like it",
+  async () => {
+    const p = place();
+    p.write("models/t/stay.yaml", "stay");
+    writeFileSync(p.at("models/t/gone.yaml"), "id: [1\n");
+    await using first = await openDefinitionIndex(p.options);
+    await expect(first.findByName("t", "gone")).rejects.toBeInstanceOf(DefinitionProblemError);
+    await first.close();
+    rmSync(p.at("models/t/gone.yaml"));
+    p.write("models/t/a\ufffd.yaml", "real");
+    writeFileSync(Buffer.concat([Buffer.from(p.at("models/t/a")), Buffer.of(0xff), Buffer.from(".yaml")]), "");
+    await using second = await openDefinitionIndex(p.options);
+    expect(await second.findByName("t", "gone")).toBeNull();
+    expect((await second.findByName("t", "real"))?.path).toBe(p.at("models/t/a\ufffd.yaml"));
+  },
+);
 
 test("a file that was away when its directory was listed, and is back when it is looked for, is counted", async () => {
   const p = place();
