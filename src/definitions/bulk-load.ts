@@ -96,8 +96,9 @@ export class BulkLoad {
         if ((isBehind && table.append(key, record)) || table.insert(key, record)) continue;
       }
       const text = bytes.toString("utf8", textStart, textEnd);
-      const stored = table.get(nameKey(text, this.#typeId));
-      table.commit(nameKey(text, this.#typeId), stored === undefined ? record : join([record, stored], text));
+      const shared = nameKey(text, this.#typeId);
+      const stored = table.get(shared);
+      table.commit(shared, stored === undefined ? record : join([record, stored], text));
     }
   }
 }

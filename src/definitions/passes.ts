@@ -133,9 +133,9 @@ export class Passes {
    * it, where that takes its time. Call what it returns when the type is there.
    */
   foresee(type: string): () => void {
-    const state = this.#tree.types.get(type);
     // Deno starts a thread on the one that asks for it, and both would wait for each other: the event loop for 20 ms longer.
     if ("Deno" in globalThis) return () => {};
+    const state = this.#tree.types.get(type);
     if (type === "" || this.#foreseen.has(type) || state?.parent?.swept === true) return () => {};
     this.#foreseen.add(type);
     this.#engine.prepare?.();
