@@ -19,7 +19,7 @@ import { type Answer, atMost, atMostTimes, figure, type Row, row } from "../supp
 
 const FEW = 24;
 const MANY = 1_000;
-const MANY_QUICK = 200;
+const MANY_QUICK = 100;
 /** A wait of the same burst may differ so much from round to round; one that grew with N would differ more. */
 const FLAT = 1.5;
 

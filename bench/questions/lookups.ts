@@ -16,6 +16,7 @@ import {
 } from "../support/definitions.ts";
 import { type Answer, atMost, atMostTimes, figure, type Point, type Row, row, timesFaster } from "../support/rows.ts";
 
+/** So many that neither their files nor their entries are all in the processor's caches. */
 const NAMES = 8_192;
 const SCAN_ROUNDS = 5;
 
@@ -44,7 +45,7 @@ async function subjectOf(context: Context, n: number): Promise<Subject> {
   const index = await openReady(context, stored);
   const repository = await repositoryOver(context, index);
   const [map, sqlite, get, drain] = [mapOfNames(stored), sqliteOfNames(stored), lmdbOfNames(stored), emptyDrain()];
-  const [known, unknown] = [storedNames(n, NAMES), missingNames(NAMES)];
+  const [known, unknown] = [storedNames(n, Math.min(n, NAMES)), missingNames(NAMES)];
   const over = (names: readonly string[], of: (name: string) => unknown, batch?: number): Contestant => {
     const next = cycle(names);
     return micro(() => of(next()), batch === undefined ? {} : { batch });

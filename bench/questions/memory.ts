@@ -23,6 +23,7 @@ import { amount } from "../support/words.ts";
 
 const MOST_HEAP = 50e6;
 const LOOKUPS = 10_000;
+const LOOKUPS_QUICK = 2_000;
 const REBUILDS = 20;
 const REBUILDS_QUICK = 5;
 /** Rebuilds and churn are of this many at most: what they leave behind does not depend on it. */
@@ -31,7 +32,8 @@ const MOST_REBUILT = 20_000;
 export async function answer(context: Context): Promise<Answer> {
   const stored = await storedDefinitions(context, context.n);
   const indexDir = join(scratch("memory"), "index");
-  const names = [...storedNames(context.n, LOOKUPS / 2), ...missingNames(LOOKUPS / 2)];
+  const lookups = context.quick ? LOOKUPS_QUICK : LOOKUPS;
+  const names = [...storedNames(context.n, lookups / 2), ...missingNames(lookups / 2)];
   const opened = async (dir: string): Promise<() => Promise<void>> => {
     const index = await openIndex(context, stored, dir);
     await index.findByName(TYPE, NOBODY);

@@ -10,7 +10,7 @@ export interface Context extends Omit<Options, "questions" | "only" | "check" | 
 
 /** The sizes at which look-ups are asked for, the smallest first. */
 export function lookupSizes({ n, quick }: Pick<Options, "n" | "quick">): number[] {
-  const ladder = quick ? [1_000] : [1_000, 10_000, 50_000, 200_000];
+  const ladder = quick ? [500] : [1_000, 10_000, 50_000, 200_000];
   return [...ladder.filter((size) => size < n), n];
 }
 

@@ -31,7 +31,7 @@ export interface Options {
 export const USAGE = `usage: npm run bench -- [options]
 
   --quick            small sizes, under a minute on a quiet machine
-  --n <number>       stored definitions (default 50,000; quick 2,000)
+  --n <number>       stored definitions (default 50,000; quick 1,000)
   --records <number> state records (default 1,000,000; quick 20,000)
   --rounds <number>  rounds of each figure, 5 or more (default 9; quick 5)
   --only <row>       one row or file of questions; repeatable, or with commas between
@@ -61,7 +61,7 @@ export function readOptions(args: readonly string[], runtime: Runtime): Options 
   return {
     runtime,
     quick,
-    n: whole("n", values.n, quick ? 2_000 : 50_000, 1_000),
+    n: whole("n", values.n, quick ? 1_000 : 50_000, 1_000),
     records: whole("records", values.records, quick ? 20_000 : 1_000_000, 10_000),
     artifacts: quick ? 500 : 10_115,
     rounds: whole("rounds", values.rounds, quick ? 5 : 9, 5),

@@ -7,7 +7,7 @@ const files = (...args: string[]): string[] => readOptions(args, "node").questio
 describe("the options", () => {
   test("have the sizes of the page as defaults, and small ones for a quick run", () => {
     expect(readOptions([], "node")).toMatchObject({ n: 50_000, records: 1_000_000, rounds: 9, library: "dist" });
-    expect(readOptions(["--quick"], "node")).toMatchObject({ n: 2_000, records: 20_000, rounds: 5 });
+    expect(readOptions(["--quick"], "node")).toMatchObject({ n: 1_000, records: 20_000, rounds: 5 });
     expect(readOptions(["--n", "1,000,000", "--records", "10_000_000"], "node")).toMatchObject({
       n: 1_000_000,
       records: 10_000_000,
@@ -37,7 +37,7 @@ describe("the options", () => {
 });
 
 test("look-ups are asked for at growing sizes, the asked one last", () => {
-  expect(lookupSizes({ n: 5_000, quick: true })).toEqual([1_000, 5_000]);
+  expect(lookupSizes({ n: 5_000, quick: true })).toEqual([500, 5_000]);
   expect(lookupSizes({ n: 50_000, quick: false })).toEqual([1_000, 10_000, 50_000]);
   expect(lookupSizes({ n: 1_000, quick: false })).toEqual([1_000]);
 });
