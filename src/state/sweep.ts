@@ -4,19 +4,20 @@ import { nextTurn } from "../slices.ts";
 import { Ahead } from "./ahead.ts";
 import { comparePositions, FIRST, LAST, type Position } from "./cursor.ts";
 import { completeIndex } from "./keying.ts";
-import { type Kit, SLICE } from "./kit.ts";
+import type { Kit } from "./kit.ts";
 import { allows } from "./lifecycle.ts";
 import { checkInteger, checkKey } from "./limits.ts";
 import type { SweepOptions, SweepReport } from "./model.ts";
 import type { RowChange } from "./record-store.ts";
 import type { StoredRow } from "./row.ts";
+import type { Moment } from "./rules.ts";
 
 /** Large enough that the flush does not count, small enough that other writers wait a few milliseconds. */
 const BATCH = 500;
 /** What can be handed over within one turn of the event loop. */
 const LARGEST_BATCH = 1_000;
-/** What can be read within one: rows that another thread has just written come from the WAL. */
-const READ = 100;
+/** What is read and prepared within one turn: about a millisecond's work. */
+const READ = 64;
 
 /**
  * Aborted before the first commit: rejects with the signal's reason. Later: stops between two batches, and the report
@@ -41,30 +42,27 @@ export async function sweep<D, S extends string>(kit: Kit<D, S>, o: SweepOptions
     (o.beforeEpoch === undefined || row.epoch < o.beforeEpoch) &&
     (o.where === undefined || o.where(kit.record(row)));
 
-  const prepare = async (rows: StoredRow[]): Promise<{ changes: RowChange[]; epoch: number }> => {
-    const changes: RowChange[] = [];
-    const moment = kit.moment();
-    for (const [at, base] of rows.entries()) {
-      if (at % SLICE === SLICE - 1) await nextTurn();
-      changes.push({ base, next: kit.draft(rules.transitioned(base, base.id, to, { patch: o.patch }, moment)) });
-    }
-    return { changes, epoch: moment.epoch };
+  const begin = (): Batch => ({ moment: kit.moment(), rows: [], changes: [] });
+  const add = (batch: Batch, base: StoredRow): void => {
+    const next = rules.transitioned(base, base.id, to, { patch: o.patch }, batch.moment);
+    batch.rows.push(base);
+    batch.changes.push({ base, next: kit.draft(next) });
   };
 
   /** Applies what still holds; what does not is looked at again, and left alone when it qualifies no more. */
-  const apply = async (chosen: StoredRow[]): Promise<void> => {
-    for (let rows = chosen; rows.length > 0; ) {
-      const { changes, epoch } = await prepare(rows);
-      const done = await store.write(changes, { epoch }, kit.scope(o.signal));
+  const apply = async (first: Batch): Promise<void> => {
+    for (let batch = first; batch.rows.length > 0; ) {
+      const { rows, changes, moment } = batch;
+      const done = await store.write(changes, { epoch: moment.epoch }, kit.scope(o.signal));
       report.transitioned += done.filter((row) => row !== null).length;
-      const again: StoredRow[] = [];
+      batch = begin();
       for (const [at, row] of rows.entries()) {
         if (done[at] !== null) continue;
+        if (at % READ === READ - 1) await nextTurn();
         const now = await store.get(row.id, kit.scope(o.signal));
-        if (now !== null && qualifies(now)) again.push(now);
+        if (now !== null && qualifies(now)) add(batch, now);
         else report.skipped++;
       }
-      rows = again;
     }
     o.onProgress?.(progress());
   };
@@ -78,24 +76,20 @@ export async function sweep<D, S extends string>(kit: Kit<D, S>, o: SweepOptions
     };
     let [from, to] = [FIRST, LAST];
     for (let more = true; more; ) {
-      const page: StoredRow[] = [];
-      while (more && page.length < size) {
-        if (page.length > 0) await nextTurn();
-        const limit = Math.min(READ, size - page.length);
+      const batch = begin();
+      for (let examined = 0; more && examined < size; ) {
+        if (examined > 0) await nextTurn();
+        const limit = Math.min(READ, size - examined);
         const read = await store.page({ ...place, from, to, reverse: false, limit }, kit.scope(o.signal));
-        page.push(...read);
+        examined += read.length;
         from = read.at(-1) ?? from;
         more = read.length === limit;
+        report.examined += read.length;
+        for (const row of read) if (qualifies(row)) add(batch, row);
       }
+      if (batch.rows.length > 0) await ahead.run(() => apply(batch));
       // What enters later is not for this sweep: it might go on for ever.
       if (more && to === LAST) to = behind(await store.last(states, kit.scope(o.signal)));
-      report.examined += page.length;
-      const chosen: StoredRow[] = [];
-      for (const [at, row] of page.entries()) {
-        if (at % SLICE === SLICE - 1) await nextTurn();
-        if (qualifies(row)) chosen.push(row);
-      }
-      if (chosen.length > 0) await ahead.run(() => apply(chosen));
     }
     await ahead.settled();
   } catch (error) {
@@ -105,6 +99,13 @@ export async function sweep<D, S extends string>(kit: Kit<D, S>, o: SweepOptions
     throw error;
   }
   return progress();
+}
+
+/** What is written in one transaction, or, where it was refused, in the next. */
+interface Batch {
+  readonly moment: Moment;
+  readonly rows: StoredRow[];
+  readonly changes: RowChange[];
 }
 
 /** Right behind the last of these. */
