@@ -13,7 +13,7 @@ import { calibrate, describeMachine, describeVersions } from "./support/machine.
 import { type Options, type Runtime, readOptions, USAGE, UsageError } from "./support/options.ts";
 import { PAGE, type QuestionFile } from "./support/page.ts";
 import { writeReports } from "./support/reports.ts";
-import { RESULTS_DIR, type Results, readResults, writeResults } from "./support/results.ts";
+import { RESULTS_DIR, type Results, readResults, type Size, sizeOf, writeResults } from "./support/results.ts";
 import type { Answer, Row } from "./support/rows.ts";
 import { amount, amountOf, median, overFloor, rivals, verdict } from "./support/words.ts";
 
@@ -73,9 +73,12 @@ async function run(options: Options): Promise<number> {
   if (options.profile) await spawnFile(runtime, "profile.ts", options, () => {});
   const resultsDir = options.out ?? RESULTS_DIR;
   console.log(`\nwritten: ${writeResults(results, resultsDir)}`);
-  if (results.complete || options.write) {
-    const current = (of: Runtime): Results | null => (of === runtime ? results : readResults(of, resultsDir));
-    for (const file of writeReports(current("node"), current("deno"), options.out)) console.log(`written: ${file}`);
+  if (sizeOf(results) !== null || options.write) {
+    const isOf = (of: Runtime, size: Size): boolean => of === runtime && (sizeOf(results) ?? "usual") === size;
+    const last = (of: Runtime, size: Size): Results | null =>
+      isOf(of, size) ? results : readResults(of, size, resultsDir);
+    const runs = { node: last("node", "usual"), largest: last("node", "largest"), deno: last("deno", "usual") };
+    for (const file of writeReports(runs, options.out)) console.log(`written: ${file}`);
   }
   return conclude(results, options.check);
 }

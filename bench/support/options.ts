@@ -1,6 +1,7 @@
 /** What the bench is asked to do. */
 import { parseArgs } from "node:util";
 import { PAGE, QUESTIONS, type QuestionFile, type RowId } from "./page.ts";
+import { SIZES } from "./results.ts";
 
 export type Runtime = "node" | "deno";
 
@@ -61,8 +62,8 @@ export function readOptions(args: readonly string[], runtime: Runtime): Options 
   return {
     runtime,
     quick,
-    n: whole("n", values.n, quick ? 1_000 : 50_000, 1_000),
-    records: whole("records", values.records, quick ? 20_000 : 1_000_000, 10_000),
+    n: whole("n", values.n, quick ? 1_000 : SIZES.usual.n, 1_000),
+    records: whole("records", values.records, quick ? 20_000 : SIZES.usual.records, 10_000),
     artifacts: quick ? 500 : 10_115,
     rounds: whole("rounds", values.rounds, quick ? 5 : 9, 5),
     questions,

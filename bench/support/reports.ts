@@ -5,7 +5,7 @@ import { time } from "../../examples/support/table.ts";
 import { type Chart, drawChart } from "./chart.ts";
 import { count } from "./context.ts";
 import { between, circumstances, fullTable, notes, shortTable } from "./markdown.ts";
-import { type Results, writeWhole } from "./results.ts";
+import { type Results, sizeOf, writeWhole } from "./results.ts";
 import type { Point } from "./rows.ts";
 
 const BENCH = join(import.meta.dirname, "..");
@@ -15,9 +15,17 @@ const CHARTS: Record<Point["chart"], Pick<Chart, "title" | "xTitle">> = {
   boot: { title: "A boot that ends 19 stale leases", xTitle: "leases ever written" },
 };
 
+/** The last whole runs, as far as there are any. */
+export interface Runs {
+  node: Results | null;
+  /** At the largest sizes. */
+  largest: Results | null;
+  deno: Results | null;
+}
+
 /** Writes what the runs given say, and returns the files that changed. */
-export function writeReports(node: Results | null, deno: Results | null, bench = BENCH): string[] {
-  const runs = [node, deno].filter((results) => results !== null);
+export function writeReports({ node, largest, deno }: Runs, bench = BENCH): string[] {
+  const runs = [node, largest, deno].filter((results) => results !== null);
   const written: string[] = [];
   const full = runs.map(fullSection).join("\n\n");
   const short = runs.slice(0, 1).map(shortSection).join("\n\n");
@@ -31,7 +39,7 @@ export function writeReports(node: Results | null, deno: Results | null, bench =
     written.push(file);
   }
   for (const name of Object.keys(CHARTS) as Point["chart"][]) {
-    const svg = chartOf(name, node?.points ?? []);
+    const svg = chartOf(name, (largest ?? node)?.points ?? []);
     if (svg === null) continue;
     writeWhole(join(bench, `${name}.svg`), svg);
     written.push(join(bench, `${name}.svg`));
@@ -40,7 +48,8 @@ export function writeReports(node: Results | null, deno: Results | null, bench =
 }
 
 function fullSection(results: Results): string {
-  const title = results.runtime === "deno" ? "Deno" : "Node";
+  const runtime = results.runtime === "deno" ? "Deno" : "Node";
+  const title = sizeOf(results) === "largest" ? `${runtime}, at the largest sizes` : runtime;
   const said = notes(results);
   return `### ${title}\n\n${circumstances(results)}\n\n${fullTable(results)}${said === "" ? "" : `\n\n${said}`}`;
 }

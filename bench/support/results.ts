@@ -29,21 +29,35 @@ export interface Results {
 
 export const RESULTS_DIR = join(import.meta.dirname, "../results");
 
-/** The last complete run of a runtime lies apart from quick and partial ones. */
-export function resultsFile({ runtime, complete }: Pick<Results, "runtime" | "complete">, dir = RESULTS_DIR): string {
-  return join(dir, complete ? `${runtime}.json` : `${runtime}-partial.json`);
+/** The sizes of the whole runs that are kept: the usual ones, and the largest that the page asks about. */
+export const SIZES = {
+  usual: { n: 50_000, records: 1_000_000 },
+  largest: { n: 1_000_000, records: 10_000_000 },
+} as const;
+export type Size = keyof typeof SIZES;
+
+/** Null for a run that is not kept: quick, partial, or of other sizes. */
+export function sizeOf({ complete, options: { n, records } }: Pick<Results, "complete" | "options">): Size | null {
+  if (!complete) return null;
+  const sizes = Object.entries(SIZES) as [Size, (typeof SIZES)[Size]][];
+  return sizes.find(([, size]) => size.n === n && size.records === records)?.[0] ?? null;
+}
+
+/** The last whole runs of a runtime lie apart from all others. */
+export function resultsFile(runtime: Runtime, size: Size | null, dir = RESULTS_DIR): string {
+  return join(dir, size === "usual" ? `${runtime}.json` : `${runtime}-${size ?? "partial"}.json`);
 }
 
 export function writeResults(results: Results, dir = RESULTS_DIR): string {
-  const file = resultsFile(results, dir);
+  const file = resultsFile(results.runtime, sizeOf(results), dir);
   mkdirSync(dir, { recursive: true });
   writeWhole(file, `${JSON.stringify(results, null, 1)}\n`);
   return file;
 }
 
-/** The last complete run; null when there is none. */
-export function readResults(runtime: Runtime, dir = RESULTS_DIR): Results | null {
-  const file = resultsFile({ runtime, complete: true }, dir);
+/** The last whole run; null when there is none. */
+export function readResults(runtime: Runtime, size: Size, dir = RESULTS_DIR): Results | null {
+  const file = resultsFile(runtime, size, dir);
   return existsSync(file) ? (JSON.parse(readFileSync(file, "utf8")) as Results) : null;
 }
 

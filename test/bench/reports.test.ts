@@ -6,7 +6,7 @@ import { drawChart } from "../../bench/support/chart.ts";
 import { between, END, fullTable, START, shortTable } from "../../bench/support/markdown.ts";
 import { PAGE, QUESTIONS } from "../../bench/support/page.ts";
 import { chartOf, writeReports } from "../../bench/support/reports.ts";
-import { type Results, readResults, resultsFile, writeResults } from "../../bench/support/results.ts";
+import { type Results, readResults, SIZES, writeResults } from "../../bench/support/results.ts";
 import { atMost, atMostTimes, figure, type Point, row } from "../../bench/support/rows.ts";
 import { amount } from "../../bench/support/words.ts";
 import { tempDir } from "../support/spawn.ts";
@@ -105,12 +105,14 @@ describe("reports", () => {
     writeFileSync(join(bench, "README.md"), `# Bench\n${START}\n${END}\n`);
     writeFileSync(join(root, "README.md"), "# No markers\n");
     const deno = resultsOf({ runtime: "deno", versions: { deno: "2.9.8" } });
-    const written = writeReports(resultsOf(), deno, bench);
+    const largest = resultsOf({ options: { ...resultsOf().options, ...SIZES.largest } });
+    const written = writeReports({ node: resultsOf(), largest, deno }, bench);
     expect(written).toEqual([join(bench, "README.md"), join(bench, "lookup.svg")]);
     const text = readFileSync(join(bench, "README.md"), "utf8");
     expect(text).toContain("### Node\n\nNode 24.21.0, 2 × a | b, 24.00 GB, linux 6.18, ext4;");
     expect(text).toContain("waited for the processor 25 % of its own time at worst");
     expect(text).toContain(`- ${PAGE.hit.question}, N = 1,000: a remark`);
+    expect(text).toContain("### Node, at the largest sizes\n\nNode 24.21.0");
     expect(text).toContain("### Deno\n\nDeno 2.9.8");
     expect(readFileSync(join(root, "README.md"), "utf8")).toBe("# No markers\n");
   });
@@ -118,7 +120,7 @@ describe("reports", () => {
   test("leave everything as it is where nothing was measured", () => {
     const root = tempDir();
     writeFileSync(join(root, "README.md"), `${START}\nkept\n${END}\n`);
-    expect(writeReports(null, null, root)).toEqual([]);
+    expect(writeReports({ node: null, largest: null, deno: null }, root)).toEqual([]);
     expect(readFileSync(join(root, "README.md"), "utf8")).toContain("kept");
   });
 });
@@ -159,17 +161,19 @@ describe("results", () => {
   test("are read as they were written", () => {
     const dir = join(tempDir(), "results");
     writeResults(resultsOf(), dir);
-    expect(readResults("node", dir)).toEqual(resultsOf());
-    expect(readResults("deno", dir)).toBeNull();
+    expect(readResults("node", "usual", dir)).toEqual(resultsOf());
+    expect(readResults("deno", "usual", dir)).toBeNull();
+    expect(readResults("node", "largest", dir)).toBeNull();
   });
 
-  test("of a quick or partial run take no complete one's place", () => {
+  test("of a quick or partial run, or one of other sizes, take no whole one's place", () => {
     const dir = tempDir();
     writeResults(resultsOf(), dir);
     writeResults(resultsOf({ complete: false, rows: [] }), dir);
-    expect(readResults("node", dir)?.rows).toHaveLength(3);
-    expect(resultsFile({ runtime: "node", complete: false }, dir)).not.toBe(
-      resultsFile({ runtime: "node", complete: true }, dir),
-    );
+    writeResults(resultsOf({ options: { ...resultsOf().options, n: 200_000 }, rows: [] }), dir);
+    expect(readResults("node", "usual", dir)?.rows).toHaveLength(3);
+    writeResults(resultsOf({ options: { ...resultsOf().options, ...SIZES.largest }, rows: [] }), dir);
+    expect(readResults("node", "usual", dir)?.rows).toHaveLength(3);
+    expect(readResults("node", "largest", dir)?.rows).toHaveLength(0);
   });
 });
