@@ -10,6 +10,7 @@ import type { ImportItem, ImportOptions, ImportRecord, ImportReport } from "./mo
 import type { RowChange, Scope, Tombstone } from "./record-store.ts";
 import type { StoredRow } from "./row.ts";
 import type { Next } from "./rules.ts";
+import type { Registration } from "./secondary.ts";
 
 const BATCH = 500;
 const MOST_PROBLEMS = 1_000;
@@ -107,13 +108,14 @@ class Importer<D, S extends string> {
     const mark = { name: this.#name, watermark: batch.watermark };
     let items = [...batch.items.values()];
     do {
+      const { registration } = store;
       const changes: RowChange[] = [];
       for (const [at, item] of items.entries()) {
         if (at % SLICE === SLICE - 1) await nextTurn();
-        const change = await this.#decide(item, scope);
+        const change = await this.#decide(item, registration, scope);
         if (change !== null) changes.push(change);
       }
-      const done = await store.write(changes, { epoch: null, mark }, scope);
+      const done = await store.write(changes, { epoch: null, registration, mark }, scope);
       items = [];
       for (const [at, change] of changes.entries()) {
         if (done[at]) this.#count(change);
@@ -148,22 +150,28 @@ class Importer<D, S extends string> {
     }
   }
 
-  async #decide(item: Next, scope: Scope): Promise<RowChange | null> {
+  async #decide(item: Next, registration: Registration, scope: Scope): Promise<RowChange | null> {
     const { rules, store } = this.#kit;
     const base = await store.get(item.id, scope);
     if (base !== null) {
-      if (rules.isNewer(item, { ...base, json: base.data })) return this.#change(base, forward(base, item));
+      if (rules.isNewer(item, { ...base, json: base.data }))
+        return this.#change(base, forward(base, item), registration);
       this.report.unchanged++;
       return null;
     }
     const tombstone = await store.tombstone(item.id, scope);
-    if (tombstone === null || this.#outlives(item, tombstone)) return this.#change(null, item, tombstone);
+    if (tombstone === null || this.#outlives(item, tombstone)) return this.#change(null, item, registration, tombstone);
     this.report.pruned++;
     return null;
   }
 
-  #change(base: StoredRow | null, item: Next, tombstone?: Tombstone | null): RowChange | null {
-    const next = this.#tolerate(item, () => this.#kit.draft(item));
+  #change(
+    base: StoredRow | null,
+    item: Next,
+    registration: Registration,
+    tombstone?: Tombstone | null,
+  ): RowChange | null {
+    const next = this.#tolerate(item, () => this.#kit.draft(item, { registration }));
     return next === null ? null : { base, next, ...(tombstone === undefined ? {} : { tombstone }) };
   }
 

@@ -13,28 +13,40 @@ import type { StoredRow } from "./row.ts";
 
 const BATCH = 256;
 
-/** Returns when every record is in every index that is stored. @throws InvalidArgumentError when a function is lacking */
-export async function fillKeys<D, S extends string>(kit: Kit<D, S>, signal: AbortSignal | undefined): Promise<void> {
+/**
+ * Returns when every record is in every index that is stored: how many had to be brought there.
+ *
+ * @throws InvalidArgumentError when a function is lacking
+ */
+export async function fillKeys<D, S extends string>(kit: Kit<D, S>, signal: AbortSignal | undefined): Promise<number> {
   if (kit.store.unbuilt.length > 0) await build(kit, signal);
-  for (;;) {
+  for (let filled = 0; ; ) {
     const rows = await kit.store.unkeyed(BATCH, kit.scope(signal));
-    if (rows.length === 0) return;
+    if (rows.length === 0) return filled;
     assertComplete(kit);
     await rekey(kit, rows, kit.scope(signal));
+    filled += rows.length;
     await nextTurn();
   }
 }
 
-/** The number of a secondary index in which every record is. @throws InvalidArgumentError when there is none of that name */
+export interface CompleteIndex {
+  readonly number: number;
+  /** Records that were in none before. */
+  readonly filled: number;
+}
+
+/** A secondary index in which every record is. @throws InvalidArgumentError when there is none of that name (any more) */
 export async function completeIndex<D, S extends string>(
   kit: Kit<D, S>,
   name: string,
   signal: AbortSignal | undefined,
-): Promise<number> {
-  await fillKeys(kit, signal);
+): Promise<CompleteIndex> {
+  await kit.store.refresh(kit.scope(signal));
+  const filled = await fillKeys(kit, signal);
   const { secondary } = kit.store.registration;
   const number = secondary.get(name);
-  if (number !== undefined) return number;
+  if (number !== undefined) return { number, filled };
   const names = [...secondary.keys()].join(", ");
   throw new InvalidArgumentError("index", name, names === "" ? "an index; there is none" : `one of ${names}`);
 }
@@ -53,12 +65,13 @@ async function build<D, S extends string>(kit: Kit<D, S>, signal: AbortSignal | 
 
 /** A row that has changed meanwhile has been keyed by whoever changed it, or is found among the unkeyed. */
 async function rekey<D, S extends string>(kit: Kit<D, S>, rows: StoredRow[], scope: Scope): Promise<void> {
+  const { registration } = kit.store;
   const changes: RowChange[] = [];
   for (const base of rows) {
-    const next = kit.keyer.rekeyed(base, kit.store.registration);
+    const next = kit.keyer.rekeyed(base, registration);
     if (next.keys !== base.keys) changes.push({ base, next, quiet: true });
   }
-  if (changes.length > 0) await kit.store.write(changes, { epoch: null }, scope);
+  if (changes.length > 0) await kit.store.write(changes, { epoch: null, registration }, scope);
 }
 
 function assertComplete<D, S extends string>({ keyer, store }: Kit<D, S>): void {

@@ -5,7 +5,12 @@ import type { StateRecord } from "./model.ts";
 import type { RecordStore, Scope } from "./record-store.ts";
 import { parseAhead, type RowDraft, type StoredRow, toRecord, toRecordAt } from "./row.ts";
 import type { Moment, Next, Rules } from "./rules.ts";
-import type { Keyer } from "./secondary.ts";
+import type { Keyer, Registration } from "./secondary.ts";
+
+/** What a row is made in, and is refused in another: pass the same on to the store. */
+export interface Setting extends Moment {
+  readonly registration: Registration;
+}
 
 export class Kit<D, S extends string> {
   readonly rules: Rules<D, S>;
@@ -43,12 +48,12 @@ export class Kit<D, S extends string> {
     return { until: performance.now() + this.#deadlineMs };
   }
 
-  moment(): Moment {
-    return { now: this.store.now(), epoch: this.store.epoch };
+  moment(): Setting {
+    return { now: this.store.now(), epoch: this.store.epoch, registration: this.store.registration };
   }
 
-  draft(next: Next): RowDraft {
-    return this.keyer.draft(next, this.store.registration);
+  draft(next: Next, { registration }: Pick<Setting, "registration">): RowDraft {
+    return this.keyer.draft(next, registration);
   }
 
   record(row: StoredRow): StateRecord<D, S> {
@@ -76,7 +81,7 @@ export class Kit<D, S extends string> {
       const moment = this.moment();
       let next: RowDraft;
       try {
-        next = this.draft(decide(current, moment));
+        next = this.draft(decide(current, moment), moment);
       } catch (error) {
         if (isRead) throw error;
         current = undefined;

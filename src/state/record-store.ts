@@ -44,6 +44,8 @@ export interface RowChange {
 export interface WriteOptions {
   /** The epoch that the rows were made in; null where it does not matter. */
   readonly epoch: number | null;
+  /** What their keys were made for: by the time they are written the store's may be another. */
+  readonly registration: Registration;
   /**
    * Stored together with the changes, when all of them were applied; a watermark of null leaves the one that is there. From
    * an index's first mark on, what is pruned there leaves a tombstone.
@@ -96,6 +98,8 @@ export interface RecordStore {
   /** How it numbers the indexes now, and in which epoch it is, as far as this process knows. */
   readonly registration: Registration;
   readonly epoch: number;
+  /** Brings the registration up to date: another process may have added an index, or dropped one. */
+  refresh(scope: Scope): Promise<void>;
   /** Now, by the clock that all who share the store go by. Epoch milliseconds. */
   now(): number;
 
@@ -109,7 +113,7 @@ export interface RecordStore {
 
   /**
    * Applies each change whose base is still what is stored, all in one transaction; the others are null in the answer.
-   * All are null when the epoch or the registration has moved on: then both are up to date afterwards.
+   * All are null when the epoch or the registration is not that of the options any more: then both are up to date afterwards.
    * Point of no return: the transaction takes the request.
    */
   write(changes: readonly RowChange[], options: WriteOptions, scope: Scope): Promise<(StoredRow | null)[]>;

@@ -77,6 +77,12 @@ export function keysOf(row: { readonly keys: string | null }): (string | number)
   return row.keys === null ? [] : (JSON.parse(row.keys) as (string | number)[]);
 }
 
+export function hasKey(row: { readonly keys: string | null }, secondary: unknown, key: unknown): boolean {
+  const keys = keysOf(row);
+  for (let at = 0; at < keys.length; at += 2) if (keys[at] === secondary && keys[at + 1] === key) return true;
+  return false;
+}
+
 /** What is stored disagrees with itself. The message goes into a StateStoreCorruptError. */
 export class DamageError extends Error {}
 

@@ -10,6 +10,8 @@ export type IndexFunctions<D, S extends string> = Readonly<Record<string, IndexF
 
 /** How the store numbers its indexes; it changes when a process adds or drops one. */
 export interface Registration {
+  /** Counts those changes. What was made for another generation is refused. */
+  readonly generation: number;
   /** Of the index itself. */
   readonly index: number;
   /** Of each secondary index that is stored, by name. */

@@ -124,7 +124,8 @@ export class OpenStateIndex<D, S extends string> implements StateIndex<D, S> {
   async *by(index: string, key: string, o: ByKeyOptions<S> = {}): AsyncGenerator<StateRecord<D, S>, undefined> {
     const states = this.#kit.rules.checkStates<string>(o.state ?? [...this.lifecycle.states, DANGLING]);
     checkKey(key);
-    yield* list(this.#kit, { secondary: await completeIndex(this.#kit, index, o.signal), key, states }, o);
+    const { number } = await completeIndex(this.#kit, index, o.signal);
+    yield* list(this.#kit, { secondary: number, key, states }, o);
   }
 
   count(state?: S | Dangling, o: AbortOptions = {}): Promise<number> {

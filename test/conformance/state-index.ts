@@ -6,6 +6,7 @@ import { bulk } from "./state-bulk.ts";
 import { following } from "./state-following.ts";
 import { listings } from "./state-listings.ts";
 import { randomRuns } from "./state-random.ts";
+import { sweeps } from "./state-sweeps.ts";
 import { writes } from "./state-writes.ts";
 
 export interface SubjectOptions<D, S extends string> {
@@ -40,7 +41,7 @@ export type Promises = Record<string, (open: Open) => Promise<void>>;
  * run them side by side in one process.
  */
 export function stateIndexConformance(create: () => Promise<StateIndexSubject>): ConformanceCase[] {
-  const all: Promises = { ...writes, ...listings, ...bulk, ...following, ...randomRuns };
+  const all: Promises = { ...writes, ...listings, ...bulk, ...sweeps, ...following, ...randomRuns };
   return Object.entries(all).map(([name, keep]) => ({
     name,
     async run() {

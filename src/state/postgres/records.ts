@@ -23,8 +23,17 @@ import { acquireStore, type StoreLease } from "./open.ts";
 import { changeOf, listedOf, ROW, rowOf } from "./rows.ts";
 import type { Place } from "./source.ts";
 import type { PostgresStore } from "./store.ts";
-import type { Description } from "./write-statement.ts";
 import { Writer } from "./writer.ts";
+
+/** A state index as the database describes it. */
+interface Description {
+  readonly index: number;
+  readonly generation: number;
+  readonly mirrored: boolean;
+  readonly secondary: readonly { readonly name: string; readonly number: number }[];
+  /** Numbers of those in which some records are not yet as they should be. */
+  readonly unbuilt: readonly number[];
+}
 
 export interface Wanted {
   readonly name: string;
@@ -72,7 +81,7 @@ export class PostgresRecords implements RecordStore {
     this.#name = name;
     this.#description = description;
     this.#registration = registrationOf(description);
-    this.#writer = new Writer(lease.store, flushed, () => this.#description);
+    this.#writer = new Writer(lease.store, flushed);
   }
 
   /** Writes only where something is to be changed. */
@@ -102,6 +111,10 @@ export class PostgresRecords implements RecordStore {
 
   get epoch(): number {
     return this.#store.epoch;
+  }
+
+  refresh(scope: Scope): Promise<void> {
+    return this.#redescribe(scope);
   }
 
   get unbuilt(): readonly number[] {
@@ -150,7 +163,7 @@ export class PostgresRecords implements RecordStore {
     if (!isCurrent) {
       await this.#redescribe(scope);
       // A mark alone does not depend on what the indexes are; without a change no null would say that it was not stored.
-      if (changes.length === 0) return this.write(changes, options, scope);
+      if (changes.length === 0) return this.write(changes, { ...options, registration: this.#registration }, scope);
     }
     return this.#recent.written(changes, recs);
   }
@@ -308,8 +321,11 @@ export class PostgresRecords implements RecordStore {
   async #redescribe(scope: Scope): Promise<void> {
     const found = await describe(this.#store, this.#name, scope);
     if (found === null) return;
-    this.#description = found.description;
-    this.#registration = registrationOf(found.description);
+    const { description } = found;
+    // What is asked at once may be answered in another order.
+    if (description.generation < this.#description.generation) return;
+    this.#description = description;
+    this.#registration = registrationOf(description);
   }
 }
 
@@ -359,6 +375,6 @@ function otherLifecycle({ name, lifecycle }: Wanted, stored: string | undefined)
   );
 }
 
-function registrationOf({ index, secondary }: Description): Registration {
-  return { index, secondary: new Map(secondary.map(({ name, number }) => [name, number])) };
+function registrationOf({ index, generation, secondary }: Description): Registration {
+  return { index, generation, secondary: new Map(secondary.map(({ name, number }) => [name, number])) };
 }

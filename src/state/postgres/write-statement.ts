@@ -1,17 +1,8 @@
 /** The one statement that writes: what goes into it, and what comes out. */
 import type { RowChange, WriteOptions } from "../record-store.ts";
 import { keysOf, type RowDraft } from "../row.ts";
+import type { Registration } from "../secondary.ts";
 import { arrayOf, type Parameter } from "./database.ts";
-
-/** A state index as the database describes it. */
-export interface Description {
-  readonly index: number;
-  readonly generation: number;
-  readonly mirrored: boolean;
-  readonly secondary: readonly { readonly name: string; readonly number: number }[];
-  /** Numbers of those in which some records are not yet as they should be. */
-  readonly unbuilt: readonly number[];
-}
 
 export interface Outcome {
   /** Per change: the number of the record, null where it was refused. */
@@ -54,14 +45,14 @@ export interface Statement {
   readonly order: readonly number[];
 }
 
-/** Of the requests together. */
+/** Of the requests together, all of which were made for one generation of the indexes. */
 export function prepareWrite(
-  { index, generation, secondary }: Description,
+  { index, generation, secondary }: Registration,
   requests: readonly Requested[],
   { flushed, patience }: Mode,
 ): Statement {
   const lines = linesOf(requests);
-  const entries = new Entries(new Set(secondary.map(({ number }) => number)));
+  const entries = new Entries(new Set(secondary.values()));
   for (const [at, { change }] of lines.entries()) entries.add(at + 1, change);
   const mark = requests[0]?.options.mark;
   const of = (value: (change: RowChange, line: Line) => string | number | null) =>

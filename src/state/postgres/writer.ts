@@ -6,9 +6,10 @@ import { clearTimeout, setImmediate, setTimeout } from "node:timers";
 import { Roll, type Seat } from "../../churn.ts";
 import { StateStoreBusyError, TussockError } from "../../errors.ts";
 import type { RowChange, Scope, WriteOptions } from "../record-store.ts";
+import type { Registration } from "../secondary.ts";
 import { kindOf } from "./failure.ts";
 import type { PostgresStore } from "./store.ts";
-import { type Description, type Outcome, prepareWrite, statementOf, takeOutcome } from "./write-statement.ts";
+import { type Outcome, prepareWrite, statementOf, takeOutcome } from "./write-statement.ts";
 
 /** Statements of one index at once: while the database works on one, the next is made. */
 const LANES = 2;
@@ -62,6 +63,12 @@ class Pending {
     this.#reject = reject;
   }
 
+  /** In one statement, which is for one generation of the indexes. */
+  goesWith(other: Pending): boolean {
+    if (this.alone || other.alone) return false;
+    return this.options.registration.generation === other.options.registration.generation;
+  }
+
   /** Doubled each time. */
   nextPause(): number {
     this.pauseMs = Math.min(this.pauseMs * 2, LONGEST_PAUSE_MS);
@@ -112,7 +119,6 @@ class Held {
 export class Writer {
   readonly #store: PostgresStore;
   readonly #flushed: boolean;
-  readonly #describe: () => Description;
   readonly #queue = new Roll<Pending>();
   /** The records that each statement under way changes: what else is asked of them waits, lest it be done before. */
   #sent: readonly ReadonlySet<string>[] = [];
@@ -124,10 +130,9 @@ export class Writer {
   #pauseMs = FIRST_PAUSE_MS;
   #nextTry: NodeJS.Timeout | undefined;
 
-  constructor(store: PostgresStore, flushed: boolean, describe: () => Description) {
+  constructor(store: PostgresStore, flushed: boolean) {
     this.#store = store;
     this.#flushed = flushed;
-    this.#describe = describe;
   }
 
   /**
@@ -180,7 +185,8 @@ export class Writer {
       this.#sent = [...this.#sent, ids];
       this.#schedule();
       try {
-        if (batch.length > 0) await this.#run(batch, release);
+        const [first] = batch;
+        if (first !== undefined) await this.#run(first.options.registration, batch, release);
       } catch (error) {
         // A row that cannot even be made into a statement: nobody is left waiting.
         for (const pending of batch)
@@ -222,9 +228,9 @@ export class Writer {
     let size = 0;
     const now = performance.now();
     for (const pending of [...this.#queue]) {
-      const { changes, alone } = pending;
+      const { changes } = pending;
       if (pending.notBefore > now) continue;
-      const fits = batch.length === 0 || (!alone && !batch[0]?.alone && size + changes.length <= MOST_CHANGES);
+      const fits = batch[0] === undefined || (pending.goesWith(batch[0]) && size + changes.length <= MOST_CHANGES);
       if (!fits || held.has(changes)) {
         if (size >= MOST_CHANGES || batch[0]?.alone) break;
         held.add(changes);
@@ -239,11 +245,11 @@ export class Writer {
     return { batch, ids };
   }
 
-  async #run(batch: Pending[], release: () => void): Promise<void> {
+  async #run(registration: Registration, batch: Pending[], release: () => void): Promise<void> {
     const { database } = this.#store;
     const until = Math.min(...batch.map(({ scope }) => scope.until));
     const patience = database.patience({ until });
-    const { parameters, order } = prepareWrite(this.#describe(), batch, {
+    const { parameters, order } = prepareWrite(registration, batch, {
       flushed: this.#flushed,
       patience: Math.min(patience, PATIENCE_MS),
     });

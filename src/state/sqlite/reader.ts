@@ -4,7 +4,7 @@
  */
 import { comparePositions, FIRST, LAST, type Position } from "../cursor.ts";
 import type { PageQuery, StoredChange, Tombstone } from "../record-store.ts";
-import { checksum, keysOf, type StoredRow } from "../row.ts";
+import { checksum, hasKey, type StoredRow } from "../row.ts";
 import { describe, find } from "./catalog.ts";
 import { assertRecord, assertSum, changeSum, DamageError, storeSum, sumOf } from "./checks.ts";
 import { type Column, type DatabaseSync, prepareReader, Statements } from "./database.ts";
@@ -45,6 +45,10 @@ export class Reader {
 
   find(wanted: RegisterBody): Description | null {
     return find(this.#statements, wanted);
+  }
+
+  describe(index: number): Description {
+    return describe(this.#statements, index);
   }
 
   get(index: number, id: string): StoredRow | null {
@@ -323,12 +327,6 @@ function storedChange(index: number, columns: Column[]): StoredChange {
   const row = { ...logged, sum: checksum(index, logged) };
   assertSum(`change ${seq}`, changeSum(row.sum, previous), logged.sum);
   return { seq: seq as number, previous, row };
-}
-
-function hasKey(row: Pick<StoredRow, "keys">, secondary: unknown, key: unknown): boolean {
-  const keys = keysOf(row);
-  for (let at = 0; at < keys.length; at += 2) if (keys[at] === secondary && keys[at + 1] === key) return true;
-  return false;
 }
 
 /** As the primary key of entries has it. */

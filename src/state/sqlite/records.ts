@@ -53,6 +53,12 @@ export class SqliteRecords implements RecordStore {
     return this.#store.epoch;
   }
 
+  async refresh(scope: Scope): Promise<void> {
+    const { index, generation } = this.#description;
+    const found = await this.#store.read(scope, (reader) => reader.describe(index));
+    if (found.generation !== generation) this.#redescribe(found);
+  }
+
   get unbuilt(): readonly number[] {
     return this.#description.unbuilt;
   }
@@ -85,15 +91,15 @@ export class SqliteRecords implements RecordStore {
   }
 
   async write(changes: readonly RowChange[], options: WriteOptions, scope: Scope): Promise<(StoredRow | null)[]> {
-    const { epoch: madeIn, mark } = options;
-    const { index, generation } = this.#description;
+    const { epoch: madeIn, registration, mark } = options;
+    const { index, generation } = registration;
     const body = { kind: "write", index, generation, epoch: madeIn, changes, mark } as const;
     const { outcomes, epoch, redescribed } = await this.#store.submit<WriteResult>(body, scope);
     this.#store.epoch = epoch;
     if (redescribed !== undefined) {
       this.#redescribe(redescribed);
       // A mark alone does not depend on what the indexes are; without a change no null would say that it was not stored.
-      if (changes.length === 0) return this.write(changes, options, scope);
+      if (changes.length === 0) return this.write(changes, { ...options, registration: this.#registration }, scope);
     }
     return this.#recent.written(changes, outcomes);
   }
@@ -184,11 +190,13 @@ export class SqliteRecords implements RecordStore {
   }
 
   #redescribe(description: Description): void {
+    // What is read and what is answered may come in another order.
+    if (description.generation < this.#description.generation) return;
     this.#description = description;
     this.#registration = registrationOf(description);
   }
 }
 
-function registrationOf({ index, secondary }: Description): Registration {
-  return { index, secondary: new Map(secondary.map(({ name, number }) => [name, number])) };
+function registrationOf({ index, generation, secondary }: Description): Registration {
+  return { index, generation, secondary: new Map(secondary.map(({ name, number }) => [name, number])) };
 }
