@@ -1,12 +1,12 @@
 /** What every `ControlPlaneStore` must do, whatever it keeps its records in. */
-import { deepStrictEqual as equal, ok, rejects } from "node:assert/strict";
+import { deepStrictEqual as equal, fail, ok, rejects } from "node:assert/strict";
 import type { ControlPlaneStore } from "../../src/state/model.ts";
-import { type ConformanceCase, numbers } from "./case.ts";
+import { allOf, type ConformanceCase, keptOn, later, numbers, outcomesOf } from "./case.ts";
 
 export interface ControlPlaneSubject {
   /** A handle on the records, independent of those that were opened before. */
   open(): Promise<ControlPlaneStore>;
-  /** Called once, after the handles were closed. */
+  /** Lets the place go. Called once, after the handles were closed. */
   remove?(): Promise<void>;
 }
 
@@ -22,17 +22,7 @@ export function controlPlaneConformance(create: () => Promise<ControlPlaneSubjec
     name,
     async run() {
       const subject = await create();
-      const handles: ControlPlaneStore[] = [];
-      try {
-        await keep(async () => {
-          const handle = await subject.open();
-          handles.push(handle);
-          return handle;
-        });
-      } finally {
-        for (const handle of handles) await handle.close();
-        await subject.remove?.();
-      }
+      await keptOn(subject, (opened) => keep(async () => opened(subject.open())));
     },
   }));
 }
@@ -74,11 +64,11 @@ const PROMISES: Record<string, (open: () => Promise<ControlPlaneStore>) => Promi
     const stores = await Promise.all(Array.from({ length: 8 }, open));
     for (let round = 0; round < 20; round++) {
       const key = `claims/${round}`;
-      const claims = Array.from({ length: 24 }, async (_, n) => {
+      const claims = Array.from({ length: 24 }, (_, n) => async () => {
         const won = await at(stores, n).putIfAbsent(key, bytes(`claimant ${n}`));
         return won ? n : null;
       });
-      const winners = (await Promise.all(claims)).filter((n) => n !== null);
+      const winners = (await allOf(claims)).filter((n) => n !== null);
       equal(winners.length, 1);
       equal(bytesOf(await at(stores, round).get(key)), [...bytes(`claimant ${winners[0]}`)]);
     }
@@ -152,18 +142,23 @@ const PROMISES: Record<string, (open: () => Promise<ControlPlaneStore>) => Promi
     const versions = [allBytes, new Uint8Array(100_000).fill(1), new Uint8Array(3).fill(2)];
     await writer.put("k", at(versions, 0));
     let writing = true;
-    const writes = (async () => {
-      for (let n = 1; n <= 30; n++) await writer.put("k", at(versions, n));
-      writing = false;
-    })();
+    const write = async () => {
+      try {
+        for (let n = 1; n <= 30; n++) await writer.put("k", at(versions, n));
+      } finally {
+        writing = false;
+      }
+    };
     let reads = 0;
-    while (writing) {
-      const found = bytesOf(await reader.get("k"));
-      ok(versions.some((version) => version.length === found?.length && version.at(-1) === found.at(-1)));
-      equal(await reader.list("k"), ["k"]);
-      reads++;
-    }
-    await writes;
+    const read = async () => {
+      while (writing) {
+        const found = bytesOf(await reader.get("k"));
+        ok(versions.some((version) => version.length === found?.length && version.at(-1) === found.at(-1)));
+        equal(await reader.list("k"), ["k"]);
+        reads++;
+      }
+    };
+    await allOf([write, read]);
     ok(reads > 0);
   },
 
@@ -172,40 +167,72 @@ const PROMISES: Record<string, (open: () => Promise<ControlPlaneStore>) => Promi
     await store.put("k", bytes("kept"));
     const reason = new Error("enough");
     const aborted = { signal: AbortSignal.abort(reason) };
-    const controller = new AbortController();
-    const queued = Array.from({ length: 500 }, (_, n) => store.put(`q/${n}`, allBytes, { signal: controller.signal }));
-    controller.abort(reason);
-    const outcomes = await Promise.allSettled(queued);
-    for (const outcome of outcomes) if (outcome.status === "rejected") equal(outcome.reason, reason);
-    const written = outcomes.flatMap(({ status }, n) => (status === "fulfilled" ? [`q/${n}`] : []));
-    equal(await store.list("q/"), inByteOrder(written));
-    ok(written.length < 500);
-    const calls = [
-      store.put("k", bytes("lost"), aborted),
-      store.putIfAbsent("new", bytes("lost"), aborted),
-      store.get("k", aborted),
-      store.delete("k", aborted),
-      store.list("", aborted),
-    ];
-    for (const call of calls) await rejects(call, reason);
+    const outcomes = await outcomesOf<unknown>([
+      () => store.put("k", bytes("lost"), aborted),
+      () => store.putIfAbsent("new", bytes("lost"), aborted),
+      () => store.get("k", aborted),
+      () => store.delete("k", aborted),
+      () => store.list("", aborted),
+    ]);
+    for (const outcome of outcomes) equal(outcome, { status: "rejected", reason });
     equal(bytesOf(await store.get("k")), [...bytes("kept")]);
     equal(await store.get("new"), null);
   },
 
+  async "of calls that are aborted under way each has either done it and says so, or rejects with the reason and has done nothing"(
+    open,
+  ) {
+    const store = await open();
+    const controller = new AbortController();
+    const { signal } = controller;
+    const reason = new Error("enough");
+    const keys = (group: string, count: number) => Array.from({ length: count }, (_, n) => `${group}/${n}`);
+    // What has settled before the abort stays.
+    for (const key of keys("settled", 5)) await store.put(key, bytes(key), { signal });
+    for (const key of keys("claimed", 5)) equal(await store.putIfAbsent(key, bytes(key), { signal }), true);
+    for (const key of [...keys("over", 100), ...keys("gone", 100)]) await store.put(key, bytes("before"));
+    const tries = [
+      ...keys("put", 500).map((key) => ({ key, call: () => store.put(key, bytes(key), { signal }), done: key })),
+      ...keys("over", 100).map((key) => ({ key, call: () => store.put(key, bytes(key), { signal }), done: key })),
+      ...keys("claim", 100).map((key) => ({
+        key,
+        call: () => store.putIfAbsent(key, bytes(key), { signal }),
+        done: key,
+      })),
+      ...keys("gone", 100).map((key) => ({ key, call: () => store.delete(key, { signal }), done: null })),
+    ];
+    const settling = outcomesOf<unknown>(tries.map(({ call }) => call));
+    controller.abort(reason);
+    const outcomes = await settling;
+    const expected = new Map<string, string>();
+    for (const key of [...keys("settled", 5), ...keys("claimed", 5)]) expected.set(key, key);
+    for (const key of [...keys("over", 100), ...keys("gone", 100)]) expected.set(key, "before");
+    for (const [n, outcome] of outcomes.entries()) {
+      const { key, done } = at(tries, n);
+      if (outcome.status === "rejected") equal(outcome.reason, reason);
+      else if (done === null) expected.delete(key);
+      else expected.set(key, done);
+    }
+    equal(await store.list(""), inByteOrder([...expected.keys()]));
+    for (const [key, content] of expected) equal(textOf(await store.get(key)), content);
+  },
+
   async "after close every call is refused; the records stay"(open) {
     const [one, other] = [await open(), await open()];
-    const pending = one.put("k", bytes("v"));
+    const pending = later(one.put("k", bytes("v")));
     await one.close();
     await one.close();
     await pending;
-    for (const call of [
-      one.put("k", allBytes),
-      one.get("k"),
-      one.delete("k"),
-      one.list(""),
-      one.putIfAbsent("k", allBytes),
-    ]) {
-      await rejects(call, { code: "CLOSED" });
+    const outcomes = await outcomesOf<unknown>([
+      () => one.put("k", allBytes),
+      () => one.get("k"),
+      () => one.delete("k"),
+      () => one.list(""),
+      () => one.putIfAbsent("k", allBytes),
+    ]);
+    for (const outcome of outcomes) {
+      if (outcome.status === "fulfilled") fail("a call on what is closed succeeds");
+      await rejects(Promise.reject(outcome.reason), { code: "CLOSED" });
     }
     equal(bytesOf(await other.get("k")), [...bytes("v")]);
   },

@@ -2,6 +2,7 @@
 import { deepStrictEqual as equal, ok, rejects } from "node:assert/strict";
 import { stepLeaseLifecycle, workerLifecycle } from "../../src/state/lifecycle.ts";
 import type { ImportItem, StateIndex } from "../../src/state/model.ts";
+import { later } from "./case.ts";
 import type { Open, Promises } from "./state-index.ts";
 import { idsOf } from "./state-listings.ts";
 
@@ -87,12 +88,13 @@ export const bulk: Promises = {
   async "a lease that completes between being listed and being swept stays completed"(open) {
     const index = await openLeases(open);
     await fill(index, 20);
+    let completing: Promise<unknown> = Promise.resolve();
     const report = await index.sweep({
       from: "active",
       to: "expired",
       where: ({ id }) => {
         // Asked for while the sweep looks at the lease: it is committed before the sweep's own change.
-        if (id === "5") completing = index.transition("5", "completed");
+        if (id === "5") completing = later(index.transition("5", "completed"));
         return true;
       },
     });
@@ -314,11 +316,8 @@ export const bulk: Promises = {
     equal((await index.import("source", sourceOf(items))).inserted, 1_600 - 500 - report.inserted);
     equal(await index.count(), 1_600);
     const silent = new AbortController();
-    const waiting = index.import(
-      "silent",
-      () => ({ [Symbol.asyncIterator]: () => ({ next: () => new Promise(() => {}) }) }),
-      { signal: silent.signal },
-    );
+    const never = () => ({ [Symbol.asyncIterator]: () => ({ next: () => new Promise<never>(() => {}) }) });
+    const waiting = later(index.import("silent", never, { signal: silent.signal }));
     silent.abort(broken);
     await rejects(waiting, broken);
   },
@@ -388,8 +387,6 @@ export const bulk: Promises = {
     );
   },
 };
-
-let completing: Promise<unknown> = Promise.resolve();
 
 function bySince(a: string, b: string): number {
   return Number(a.slice(1)) - Number(b.slice(1)) || Number(a < b ? -1 : 1);

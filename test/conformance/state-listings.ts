@@ -2,6 +2,7 @@
 import { deepStrictEqual as equal, ok, rejects } from "node:assert/strict";
 import { stepLeaseLifecycle, workerLifecycle } from "../../src/state/lifecycle.ts";
 import type { StateRecord } from "../../src/state/model.ts";
+import { allOf } from "./case.ts";
 import type { Promises } from "./state-index.ts";
 
 const lease = { name: "lease", lifecycle: stepLeaseLifecycle };
@@ -86,18 +87,23 @@ export const listings: Promises = {
     const index = await open({ name: "workers", lifecycle: workerLifecycle, indexes: { fleet: () => "fleet" } });
     for (let n = 0; n < 300; n++) await index.insert({ id: `${n}`, data: {} });
     let stop = false;
-    const churn = (async () => {
+    const churn = async () => {
       for (let n = 0; !stop; n++) await index.transition(`${n % 300}`, n % 2 ? "idle" : "busy");
-    })();
-    for (let round = 0; round < 5; round++) {
-      for await (const record of index.byState(["idle", "busy"])) {
-        const now = await index.get(record.id);
-        ok(now !== null && now.revision >= record.revision);
+    };
+    const read = async () => {
+      try {
+        for (let round = 0; round < 5; round++) {
+          for await (const record of index.byState(["idle", "busy"])) {
+            const now = await index.get(record.id);
+            ok(now !== null && now.revision >= record.revision);
+          }
+          equal((await idsOf(index.by("fleet", "fleet"))).length >= 300, true);
+        }
+      } finally {
+        stop = true;
       }
-      equal((await idsOf(index.by("fleet", "fleet"))).length >= 300, true);
-    }
-    stop = true;
-    await churn;
+    };
+    await allOf([churn, read]);
   },
 
   async "a secondary index finds a record under the keys it has now, each with the state in front"(open) {
