@@ -31,6 +31,7 @@ const OTHERS: Record<string, string> = {
   "ConformanceCase.run": "a test",
   "ControlPlaneSubject.open": CALLED_BY_US,
   "ControlPlaneSubject.remove": CALLED_BY_US,
+  "SubjectClock.set": CALLED_BY_US,
   "StateIndexSubject.open": CALLED_BY_US,
   "StateIndexSubject.remove": CALLED_BY_US,
 };

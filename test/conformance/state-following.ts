@@ -2,6 +2,8 @@
 import { deepStrictEqual as equal, ok, rejects } from "node:assert/strict";
 import { runLifecycle, stepLeaseLifecycle } from "../../src/state/lifecycle.ts";
 import type { StateIndex, StateMirror, StateTransition } from "../../src/state/model.ts";
+import { later } from "./case.ts";
+import { slackOf, timeAt } from "./state-clock.ts";
 import type { Promises } from "./state-index.ts";
 
 const lease = { name: "lease", lifecycle: stepLeaseLifecycle };
@@ -99,23 +101,22 @@ export const following: Promises = {
   async "a watcher that waits is woken, misses nothing under load, and ends by abort, return or close"(open) {
     const index = await open(lease);
     const watcher = index.watch();
-    const waiting = watcher.next();
+    const waiting = later(watcher.next());
     await index.insert({ id: "0", data: {} });
     equal((await waiting).value.id, "0");
-    const writing = Promise.all(Array.from({ length: 600 }, (_, n) => index.insert({ id: `${n + 1}`, data: {} })));
-    const seen = await take(watcher, 600);
-    await writing;
+    const inserts = Array.from({ length: 600 }, (_, n) => index.insert({ id: `${n + 1}`, data: {} }));
+    const [seen] = await Promise.all([take(watcher, 600), ...inserts]);
     equal(new Set(seen.map(({ id }) => id)).size, 600);
     const abort = new AbortController();
     const reason = new Error("enough");
-    const aborted = index.watch({ signal: abort.signal }).next();
+    const aborted = later(index.watch({ signal: abort.signal }).next());
     abort.abort(reason);
     await rejects(aborted, reason);
     const returned = index.watch();
-    const pending = returned.next();
+    const pending = later(returned.next());
     await returned.return?.();
     equal((await pending).done, true);
-    const last = watcher.next();
+    const last = later(watcher.next());
     await index.close();
     equal((await last).done, true);
   },
@@ -142,18 +143,22 @@ export const following: Promises = {
     ]);
   },
 
-  async "a mirror that fails delays no commit and no other record, is tried again, and its lag can be seen"(open) {
+  async "a mirror that fails delays no commit and no other record, is tried again, and its lag can be seen"(
+    open,
+    clock,
+  ) {
     const mirror = new Recorder();
     mirror.failing = ({ id }) => id === "a";
     const index = await open<unknown, LeaseState>({ ...lease, mirror });
-    await index.insert({ id: "a", data: {} });
+    const { createdAt } = await index.insert({ id: "a", data: {} });
     await index.insert({ id: "b", data: {} });
     await index.transition("a", "completed");
     await until(() => mirror.written.length === 1, "the other record");
     const { pending, oldestAt, lastError } = (await index.stats()).mirror;
     ok(pending >= 2, `${pending} pending`); // The other one may still have to be struck off.
     equal(lastError, "Error: the mirror is full");
-    ok(oldestAt !== null && oldestAt <= Date.now());
+    const slackMs = slackOf(clock);
+    ok(oldestAt !== null && oldestAt >= createdAt - slackMs && oldestAt <= (await timeAt(open)) + slackMs);
     mirror.failing = () => false;
     await until(drained(index), "the second try");
     equal(mirror.written, ["b null->active 1", "a null->active 1", "a active->completed 2"]);
@@ -194,7 +199,8 @@ export const following: Promises = {
 
   async "terminal records go thirty days after they ended, unless told otherwise; live ones stay"(open) {
     const day = 86_400_000;
-    const ago = (days: number) => Date.now() - days * day;
+    const now = await timeAt(open);
+    const ago = (days: number) => now - days * day;
     const records = [
       { id: "old", state: "completed", since: ago(31) },
       { id: "recent", state: "completed", since: ago(29) },

@@ -5,6 +5,8 @@
 import { deepStrictEqual as equal, fail, ok } from "node:assert/strict";
 import type { Lifecycle } from "../../src/state/lifecycle.ts";
 import type { ImportRecord, StateIndex, StateRecord } from "../../src/state/model.ts";
+import { allOf } from "./case.ts";
+import { START, type StoreTime } from "./state-clock.ts";
 
 export interface Data {
   worker: string;
@@ -25,9 +27,6 @@ export const INDEXES = {
 
 export const WORKERS = ["w0", "w1", "w2"];
 export const TAGS = ["red", "green", "blue"];
-
-/** The model's clock begins here. */
-export const START = 1_800_000_000_000;
 
 /**
  * What the model keeps of a record: everything but the cursor, and in `order` the place among equals. Records that were
@@ -56,6 +55,7 @@ type Outcome = { value: unknown } | { code: string; record?: unknown };
 
 export class Model {
   readonly lifecycle: Lifecycle<string>;
+  /** Of the next operation. With a fraction: only the store knows it, and says so afterwards. */
   now = START;
   epoch = 0;
   records: ModelRecord[] = [];
@@ -305,16 +305,19 @@ function withoutCursor(record: unknown): unknown {
 
 export interface Run {
   readonly model: Model;
+  readonly time: StoreTime;
   index: Index;
   reopen(): Promise<Index>;
 }
 
 /** Runs one operation on both, and compares what comes of it and everything that can be seen afterwards. */
-export async function step(run: Run, operation: Operation): Promise<void> {
+export async function step(run: Run, anyTime: Operation): Promise<void> {
+  const { model, time } = run;
+  const operation = moved(anyTime, time.shift);
+  model.now = time.isExact ? time.now() : time.now() + 0.5;
   switch (operation.kind) {
     case "clock":
-      run.model.now += operation.by;
-      return;
+      return time.move(operation.by);
     case "reopen":
       run.index = await run.reopen();
       break;
@@ -333,18 +336,72 @@ export async function step(run: Run, operation: Operation): Promise<void> {
       break;
     }
     case "together": {
-      const outcomes = operation.operations.map((each) => outcomeOf(call(run.index, each)));
-      const expected = run.model.applyTogether(operation.operations);
-      equal(await Promise.all(outcomes), expected);
+      const outcomes = allOf(operation.operations.map((each) => () => outcomeOf(call(run.index, each))));
+      const expected = model.applyTogether(operation.operations);
+      for (const [at, outcome] of (await outcomes).entries()) compareOutcome(run, outcome, expected[at] as Outcome);
       break;
     }
     default: {
       const outcome = await outcomeOf(call(run.index, operation));
-      equal(outcome, run.model.apply(operation));
+      compareOutcome(run, outcome, model.apply(operation));
     }
   }
+  await learnTimes(run);
   await decideOrder(run);
-  run.model.now += 1;
+  if (time.isExact) await time.move(1);
+}
+
+/** The operation with the times that it gives so much later. */
+function moved(operation: Operation, by: number): Operation {
+  const later = <T extends object>(given: T, ...names: (keyof T)[]): T => {
+    const times = names.flatMap((name) => (given[name] === undefined ? [] : [[name, Number(given[name]) + by]]));
+    return { ...given, ...Object.fromEntries(times) };
+  };
+  switch (operation.kind) {
+    case "insert":
+      return later(operation, "since");
+    case "prune":
+      return later(operation, "endedBefore");
+    case "list":
+      return later(operation, "after", "before");
+    case "import":
+      return { ...operation, items: operation.items.map((item) => later(item, "since", "createdAt")) };
+    case "aborted":
+      return { ...operation, operation: moved(operation.operation, by) };
+    case "together":
+      return { ...operation, operations: operation.operations.map((each) => moved(each, by)) };
+    default:
+      return operation;
+  }
+}
+
+function compareOutcome(run: Run, outcome: Outcome, expected: Outcome): void {
+  const recordOf = (of: Outcome) => ("value" in of ? of.value : of.record) as ModelRecord | undefined;
+  const [there, wanted] = [recordOf(outcome), recordOf(expected)];
+  if (isRecord(there) && isRecord(wanted)) learn(run, wanted, there);
+  equal(outcome, expected);
+}
+
+function isRecord(value: unknown): value is ModelRecord {
+  return typeof value === "object" && value !== null && "createdAt" in value;
+}
+
+/** Takes over the times that only the store knows, if they can be right: for what is expected, and for the model. */
+function learn({ model, time }: Run, wanted: Omit<ModelRecord, "order">, there: Omit<ModelRecord, "order">): void {
+  for (const name of ["since", "createdAt"] as const) {
+    if (Number.isInteger(wanted[name])) continue;
+    time.check(there[name], Math.floor(wanted[name]));
+    wanted[name] = there[name];
+    const known = model.get(wanted.id);
+    if (known?.revision === wanted.revision) known[name] = there[name];
+  }
+}
+
+async function learnTimes(run: Run): Promise<void> {
+  for (const record of run.model.records) {
+    if (Number.isInteger(record.since) && Number.isInteger(record.createdAt)) continue;
+    learn(run, record, (await run.index.get(record.id)) ?? fail(`${record.id} is gone`));
+  }
 }
 
 /** Lets the index say, once of each two, which of the records came first that were made at one time. */

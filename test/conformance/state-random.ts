@@ -8,19 +8,9 @@ import {
   workerLifecycle,
 } from "../../src/state/lifecycle.ts";
 import { numbers } from "./case.ts";
-import type { Open, Promises } from "./state-index.ts";
-import {
-  compareAll,
-  type Data,
-  INDEXES,
-  Model,
-  type Operation,
-  type Run,
-  START,
-  step,
-  TAGS,
-  WORKERS,
-} from "./state-model.ts";
+import { START, StoreTime } from "./state-clock.ts";
+import type { Promises, StateIndexSubject } from "./state-index.ts";
+import { compareAll, type Data, INDEXES, Model, type Operation, type Run, step, TAGS, WORKERS } from "./state-model.ts";
 
 /** Cycles, a state that leads to itself, and one that nothing leads to. */
 export const oddLifecycle = defineLifecycle<string>({
@@ -36,19 +26,18 @@ export const LIFECYCLES: Record<string, Lifecycle<string>> = {
   odd: oddLifecycle as Lifecycle<string>,
 };
 
-/** Gives `operate` a new index of the place and the model, by a clock of their own; at the end both must agree in all. */
+/** Gives `operate` a new index of the place and the model; at the end both must agree in all. */
 export async function runBeside(
-  open: Open,
+  { open, clock }: Pick<StateIndexSubject, "open" | "clock">,
   lifecycle: Lifecycle<string>,
   operate: (run: Run) => Promise<void>,
 ): Promise<void> {
-  const model = new Model(lifecycle);
   const openIndex = () => open<Data, string>({ name: "model", lifecycle, indexes: INDEXES });
-  const clock = Date.now;
-  Date.now = () => model.now;
+  const time = await StoreTime.begin(open, clock);
   try {
     const run: Run = {
-      model,
+      model: new Model(lifecycle),
+      time,
       index: await openIndex(),
       reopen: async () => {
         await run.index.close();
@@ -62,15 +51,15 @@ export async function runBeside(
       await run.index.close();
     }
   } finally {
-    Date.now = clock;
+    await time.end();
   }
 }
 
 export const randomRuns: Promises = Object.fromEntries(
-  Object.entries(LIFECYCLES).map(([name, lifecycle], at) => [
+  Object.entries(LIFECYCLES).map(([name, lifecycle], at): [string, Promises[string]] => [
     `a ${name} index does what the model does, whatever is done`,
-    (open: Open) =>
-      runBeside(open, lifecycle, async (run) => {
+    (open, clock) =>
+      runBeside(clock === undefined ? { open } : { open, clock }, lifecycle, async (run) => {
         const below = numbers(at + 1);
         for (let n = 0; n < 150; n++) await step(run, randomOperation(lifecycle, below));
       }),

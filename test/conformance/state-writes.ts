@@ -6,6 +6,8 @@ import {
   stepLeaseLifecycle,
   workerLifecycle,
 } from "../../src/state/lifecycle.ts";
+import { later } from "./case.ts";
+import { StoreTime } from "./state-clock.ts";
 import type { Promises } from "./state-index.ts";
 
 interface Lease {
@@ -17,13 +19,15 @@ interface Lease {
 const lease = { name: "lease", lifecycle: stepLeaseLifecycle };
 
 export const writes: Promises = {
-  async "a new record has the initial state, revision 1, and is read as it was returned"(open) {
+  async "a new record has the initial state, revision 1, and is read as it was returned"(open, clock) {
     const index = await open<Lease, "active" | "completed" | "failed" | "expired">(lease);
-    const before = Date.now();
+    const time = await StoreTime.begin(open, clock);
+    const before = time.now();
     const made = await index.insert({ id: "a", data: { worker: "w" } });
     const { cursor, since, createdAt, ...rest } = made;
     equal(rest, { id: "a", state: "active", revision: 1, epoch: 0, data: { worker: "w" } });
-    ok(typeof cursor === "string" && since === createdAt && since >= before && since <= Date.now());
+    ok(typeof cursor === "string" && since === createdAt);
+    time.check(since, before);
     equal(await index.get("a"), made);
     equal(await index.get("b"), null);
     const given = await index.insert({ id: "b", state: "failed", since: 17, data: { worker: "w" } });
@@ -274,7 +278,7 @@ export const writes: Promises = {
     for (let n = 1; n <= 60; n++) {
       const abort = new AbortController();
       const before = await index.get("a");
-      const call = index.update("a", { n }, { signal: abort.signal });
+      const call = later(index.update("a", { n }, { signal: abort.signal }));
       for (let turns = n % 6; turns > 0; turns--) await new Promise((resolve) => setImmediate(resolve));
       abort.abort(n);
       const outcome = await call.catch((reason) => reason);
@@ -288,7 +292,7 @@ export const writes: Promises = {
   async "what is closed says so, closing twice is no error, and closing waits for what is under way"(open) {
     const index = await open<{ n: number }, string>(lease as never);
     const listing = index.byState("active");
-    const call = index.insert({ id: "a", data: { n: 1 } });
+    const call = later(index.insert({ id: "a", data: { n: 1 } }));
     const closing = index.close();
     await Promise.all([closing, index.close()]);
     const outcome = await call.then(

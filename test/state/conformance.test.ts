@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { describe, test } from "vitest";
 import { openStateIndex } from "../../src/state/open.ts";
 import { type StateIndexSubject, stateIndexConformance } from "../conformance/state-index.ts";
+import { processClock } from "../support/clock.ts";
 import { isLong } from "../support/spawn.ts";
 import { withoutWorkers } from "../support/workers.ts";
 
@@ -11,6 +12,7 @@ async function createPlace(): Promise<StateIndexSubject> {
   const dir = mkdtempSync(join(tmpdir(), "tussock-state-"));
   return {
     open: (options) => openStateIndex({ dir, ...options }),
+    clock: processClock,
     remove: async () => rmSync(dir, { recursive: true }),
   };
 }

@@ -2,8 +2,10 @@ import fc from "fast-check";
 import { describe, test } from "vitest";
 import type { Lifecycle } from "../../src/state/lifecycle.ts";
 import { openStateIndex } from "../../src/state/open.ts";
+import type { StateIndexSubject } from "../conformance/state-index.ts";
 import { type Operation, type Run, step } from "../conformance/state-model.ts";
 import { LIFECYCLES, randomOperation, runBeside } from "../conformance/state-random.ts";
+import { processClock } from "../support/clock.ts";
 import { isLong, tempDir } from "../support/spawn.ts";
 import { withoutWorkers } from "../support/workers.ts";
 
@@ -42,11 +44,11 @@ describe("whatever is done to an index, aborts, reopenings and clock jumps among
       if (!isLong) withoutWorkers();
       const property = fc.asyncProperty(fc.commands([operation(lifecycle)], { maxCommands: 80 }), (commands) => {
         const dir = tempDir();
-        return runBeside(
-          (options) => openStateIndex({ dir, retention: false, durability: "committed", ...options }),
-          lifecycle,
-          (run) => fc.asyncModelRun(() => ({ model: {}, real: run }), commands),
-        );
+        const place: StateIndexSubject = {
+          open: (options) => openStateIndex({ dir, retention: false, durability: "committed", ...options }),
+          clock: processClock,
+        };
+        return runBeside(place, lifecycle, (run) => fc.asyncModelRun(() => ({ model: {}, real: run }), commands));
       });
       await fc.assert(property, { numRuns: isLong ? 200 : 8 });
     });
