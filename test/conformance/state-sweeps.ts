@@ -3,6 +3,7 @@ import { deepStrictEqual as equal, ok, rejects } from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import { stepLeaseLifecycle, workerLifecycle } from "../../src/state/lifecycle.ts";
 import type { IndexFunction, StateIndex } from "../../src/state/model.ts";
+import { later } from "./case.ts";
 import type { Open, Promises } from "./state-index.ts";
 import { idsOf } from "./state-listings.ts";
 
@@ -69,7 +70,7 @@ export const sweeps: Promises = {
       by: { index: "worker", key: "w1" },
       batchSize: 10,
       onProgress: () => {
-        dropping ??= openLeases(open, { worker: null });
+        dropping ??= later(openLeases(open, { worker: null }));
       },
     });
     // Over before the index is gone, or refused.
@@ -93,7 +94,9 @@ export const sweeps: Promises = {
       by: { index: "worker", key: "w1" },
       batchSize: 20,
       onProgress: () => {
-        beating ??= Promise.all(Array.from({ length: 50 }, (_, n) => ignorant.update(`${448 + 3 * n}`, { beat: 1 })));
+        beating ??= later(
+          Promise.all(Array.from({ length: 50 }, (_, n) => ignorant.update(`${448 + 3 * n}`, { beat: 1 }))),
+        );
       },
     });
     await beating;
@@ -109,7 +112,7 @@ export const sweeps: Promises = {
       to: "expired",
       by: { index: "worker", key: "w1" },
       where: () => {
-        moving ??= index.update("28", { worker: "w2" });
+        moving ??= later(index.update("28", { worker: "w2" }));
         return true;
       },
     });
@@ -129,7 +132,7 @@ export const sweeps: Promises = {
       to: "idle",
       batchSize: 20,
       patch: ({ n }) => ({ n: n + 1 }),
-      onProgress: () => void index.insert({ id: `new ${entered++}`, data: { n: 0 } }),
+      onProgress: () => void later(index.insert({ id: `new ${entered++}`, data: { n: 0 } })),
     });
     ok(report.transitioned >= 400 && report.transitioned <= 400 + entered, JSON.stringify(report));
     for await (const { id, data } of index.byState("idle"))
@@ -146,7 +149,7 @@ export const sweeps: Promises = {
       to: "expired",
       batchSize: 8,
       onProgress: () => {
-        for (let n = 0; n < 8; n++) void index.insert({ id: `new ${entered++}`, data: {} });
+        for (let n = 0; n < 8; n++) void later(index.insert({ id: `new ${entered++}`, data: {} }));
       },
     });
     ok(report.transitioned >= 101 && report.examined < 200, JSON.stringify(report));
@@ -163,7 +166,7 @@ export const sweeps: Promises = {
       to: "expired",
       batchSize: 4,
       where: () => {
-        if (performance.now() < until) void index.insert({ id: `new ${inserted++}`, data: {} });
+        if (performance.now() < until) void later(index.insert({ id: `new ${inserted++}`, data: {} }));
         for (const end = performance.now() + 2; performance.now() < end; );
         return true;
       },
