@@ -56,11 +56,11 @@ export class DefinitionProblemError extends TussockError {
 export class DefinitionReadError extends TussockError {
   readonly code = "DEFINITION_READ";
   readonly path: string;
-  /** The system's error code, such as `EACCES`. */
+  /** The system's error code, such as `EACCES`; `NotCapable (--allow-read)` where Deno refuses without that flag. */
   readonly errno: string;
 
   constructor(path: string, errno: string, options?: { cause?: unknown }) {
-    super(`cannot read ${path}: ${errno}. Check the file's permissions and the disk, then retry.`, options);
+    super(`cannot read ${path}: ${errno}. ${nextStepFor(errno)}, then retry.`, options);
     this.path = path;
     this.errno = errno;
   }
@@ -70,15 +70,12 @@ export class DefinitionReadError extends TussockError {
 export class DefinitionWriteError extends TussockError {
   readonly code = "DEFINITION_WRITE";
   readonly path: string;
-  /** The system's error code, such as `EROFS`. */
+  /** The system's error code, such as `EROFS`; `NotCapable (--allow-write)` where Deno refuses without that flag. */
   readonly errno: string;
 
   constructor(path: string, errno: string, options?: { cause?: unknown; outcome?: string }) {
     const outcome = options?.outcome ?? "Nothing was changed";
-    super(
-      `cannot write ${path}: ${errno}. ${outcome}; check the file's permissions and the disk, then retry.`,
-      options,
-    );
+    super(`cannot write ${path}: ${errno}. ${outcome}. ${nextStepFor(errno)}, then retry.`, options);
     this.path = path;
     this.errno = errno;
   }
@@ -381,6 +378,11 @@ export class ClosedError extends TussockError {
   constructor(what: string) {
     super(`${what} is closed. Open it again to go on.`);
   }
+}
+
+function nextStepFor(errno: string): string {
+  const refused = /^NotCapable \((.*)\)$/.exec(errno);
+  return refused === null ? "Check the file's permissions and the disk" : `Run the program with ${refused[1]}`;
 }
 
 function describe(value: unknown): string {

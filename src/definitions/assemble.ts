@@ -4,6 +4,7 @@ import { isAbsolute, join, normalize } from "node:path";
 import { DefinitionReadError, InvalidArgumentError } from "../errors.ts";
 import { fileSystemOf } from "../ffi/file-system.ts";
 import { openOwnedEnvironment } from "../lmdb/environment.ts";
+import { environmentVariable } from "../permissions.ts";
 import type { ExamineOptions } from "../scan/examine.ts";
 import { DEFAULT_KEYS } from "../scan/model.ts";
 import { readStamp, STAMP_BYTES } from "../scan/stamp.ts";
@@ -148,7 +149,7 @@ async function startEngine(
 ): Promise<IndexEngine> {
   // What a thread leaves open may be written when the process ends, over what the next owner has written by then.
   const onLost = (): void => condemn("a worker thread ended without closing it");
-  const worker = process.env["TUSSOCK_NO_WORKERS"] ? null : await platform.startWorker(path, examine, onLost);
+  const worker = environmentVariable("TUSSOCK_NO_WORKERS") ? null : await platform.startWorker(path, examine, onLost);
   return worker ?? new InlineEngine(path, store, examine);
 }
 

@@ -4,6 +4,7 @@ import { dirname } from "node:path";
 import { type AbortOptions, abortable } from "../abort.ts";
 import { DefinitionWriteError, NameLockLostError } from "../errors.ts";
 import type { NameLock } from "../lock/index.ts";
+import { errnoOf } from "../permissions.ts";
 import type { DefinitionChange, RepositoryContext } from "./context.ts";
 import { flushDirectory, hasTypeDirectory, makeTypeDirectory } from "./directories.ts";
 import { type Holder, holderOf, otherOfName, refuseCopies, refuseShadowed } from "./holders.ts";
@@ -203,7 +204,7 @@ export async function flushAll(dirs: readonly string[], path: string): Promise<v
   const outcomes = await Promise.allSettled([...new Set(dirs)].map((dir) => flushDirectory(dir)));
   for (const outcome of outcomes) {
     if (outcome.status === "rejected") {
-      throw new DefinitionWriteError(path, (outcome.reason as NodeJS.ErrnoException).code ?? "EIO", {
+      throw new DefinitionWriteError(path, errnoOf(outcome.reason), {
         cause: outcome.reason,
         outcome: "The change is in place, but a power failure may undo it",
       });

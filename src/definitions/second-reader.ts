@@ -3,6 +3,7 @@
  * that this thread may put it in the midst of a transaction.
  */
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from "node:worker_threads";
+import { environmentVariable } from "../permissions.ts";
 import type { ExamineOptions } from "../scan/examine.ts";
 import type { FilesRead, FilesSeen, ReaderTask } from "./reader-work.ts";
 
@@ -43,7 +44,7 @@ export class SecondReader {
   /** It comes up in 30 to 50 ms, while this thread goes on. Null where there can be none. Stop it. */
   static start(options: ExamineOptions): SecondReader | null {
     // On Deno two threads together read no faster than one.
-    if ("Deno" in globalThis || process.env["TUSSOCK_NO_WORKERS"]) return null;
+    if ("Deno" in globalThis || environmentVariable("TUSSOCK_NO_WORKERS")) return null;
     try {
       return new SecondReader(options);
     } catch {

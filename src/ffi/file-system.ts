@@ -1,6 +1,7 @@
 /** What kind of file system a directory lies on: whether locks and memory maps are safe there, and whether it tells. */
 import { statfsSync } from "node:fs";
 import { dirname, resolve } from "node:path";
+import { missingPermission } from "../permissions.ts";
 
 export interface FileSystem {
   /** As `stat -f` names it, such as `ext4` or `nfs`; `0x…` for a type that is not in the table. */
@@ -69,6 +70,7 @@ const LOCAL: ReadonlyMap<number, string> = new Map([
  */
 export function fileSystemOf(dir: string): FileSystem {
   const type = process.platform === "linux" ? typeOf(resolve(dir)) : 0;
+  if (typeof type === "string") return { ...classify(0), name: `a file system that may not be asked about (${type})` };
   return type === 0 && resolve(dir).startsWith("\\\\") ? { ...classify(0), network: true } : classify(type);
 }
 
@@ -82,11 +84,14 @@ export function classify(type: number): FileSystem {
   return { name, type, network: false, reportsEvents: false };
 }
 
-function typeOf(dir: string): number {
+/** The flag that it takes to ask, where that is lacking. */
+function typeOf(dir: string): number | string {
   for (let at = dir; ; at = dirname(at)) {
     try {
       return statfsSync(at).type >>> 0;
     } catch (error) {
+      const permission = missingPermission(error);
+      if (permission !== null) return permission;
       const code = (error as NodeJS.ErrnoException).code;
       if ((code !== "ENOENT" && code !== "ENOTDIR") || dirname(at) === at) return 0;
     }

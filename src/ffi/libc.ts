@@ -4,6 +4,7 @@
  * every caller has a way to do without.
  */
 import { createRequire } from "node:module";
+import { environmentVariable } from "../permissions.ts";
 
 /** All calls return what libc returns; `errno()` is that of the last call that returned -1, read at once after it. */
 export interface Libc {
@@ -53,7 +54,7 @@ let loaded: Libc | null | undefined;
 
 /** The libc of this process, or null where there is no FFI. Linux only today; opening it costs about 5 ms, once. */
 export function libc(): Libc | null {
-  if (loaded === undefined) loaded = process.env["TUSSOCK_NO_FFI"] ? null : load();
+  if (loaded === undefined) loaded = environmentVariable("TUSSOCK_NO_FFI") ? null : load();
   return loaded;
 }
 

@@ -15,6 +15,7 @@ import { type AbortOptions, abortable, delay } from "../abort.ts";
 import { IndexUnavailableError, InvalidArgumentError, TussockError, UnsupportedFileSystemError } from "../errors.ts";
 import { fileSystemOf } from "../ffi/file-system.ts";
 import type { FileLock } from "../lock/file-lock.ts";
+import { missingPermission } from "../permissions.ts";
 import { type Lmdb, loadLmdb } from "./load.ts";
 import { openSlot } from "./open-slot.ts";
 import { addOpened, identify, isStillThere, type Opened, openedIn, removeOpened } from "./opened.ts";
@@ -196,9 +197,12 @@ async function lmdbFor(dir: string): Promise<Lmdb> {
   try {
     return await loadLmdb();
   } catch (error) {
-    throw new IndexUnavailableError(dir, "lmdb cannot be loaded. Is its binary for this platform installed?", {
-      cause: error,
-    });
+    const permission = missingPermission(error);
+    const why =
+      permission === null
+        ? "lmdb cannot be loaded. Is its binary for this platform installed?"
+        : `lmdb cannot be loaded without ${permission}. It needs --allow-ffi, --allow-env and --allow-sys.`;
+    throw new IndexUnavailableError(dir, why, { cause: error });
   }
 }
 

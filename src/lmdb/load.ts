@@ -1,5 +1,6 @@
 /** Loading LMDB's package, at first use: importing this library must not. */
 import { createRequire } from "node:module";
+import { missingPermission } from "../permissions.ts";
 
 export type Lmdb = typeof import("lmdb") & { version: { versionString: string } };
 
@@ -10,7 +11,8 @@ export type Lmdb = typeof import("lmdb") & { version: { versionString: string } 
 export async function loadLmdb(): Promise<Lmdb> {
   try {
     return createRequire(import.meta.url)("lmdb") as Lmdb;
-  } catch {
+  } catch (error) {
+    if (missingPermission(error) !== null) throw error;
     return (await import("lmdb")) as Lmdb;
   }
 }

@@ -1,5 +1,6 @@
 /** What the file of a name's holder says, and whether a file that was met was left behind. */
 import { userInfo } from "node:os";
+import { environmentVariable } from "../permissions.ts";
 import { currentProcessIdentity, type ProcessIdentity, verdictByPid } from "../process-identity.ts";
 
 /** `holder`, `hostname`, `pid`, `acquiredAt`, `ttlMs` and `nonce` are swamp's; the rest tells who it is for certain. */
@@ -87,7 +88,7 @@ function userName(): string {
   try {
     knownUser ??= userInfo().username;
   } catch {
-    knownUser = process.env["USER"] ?? "unknown"; // No entry in the user database, or Deno without --allow-sys.
+    knownUser = environmentVariable("USER") ?? "unknown"; // No entry in the user database, or Deno without --allow-sys.
   }
   return knownUser;
 }

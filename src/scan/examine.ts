@@ -1,6 +1,7 @@
 /** Examines one file: what lies at a path, and whether it is a definition. Synchronous; a few microseconds a file. */
 import { closeSync, constants, openSync, readSync, realpathSync } from "node:fs";
 import { DefinitionReadError, type ProblemKind } from "../errors.ts";
+import { errnoOf, missingPermission } from "../permissions.ts";
 import { toFaithfulJson } from "./json.ts";
 import { asReadError } from "./list.ts";
 import type { DefinitionKeys } from "./model.ts";
@@ -130,7 +131,7 @@ function resolveLink(path: string): string | null {
   try {
     return realpathSync.native(path);
   } catch (error) {
-    const code = codeOf(error);
+    const code = errnoOf(error);
     if (code === "ENOENT" || code === "ENOTDIR" || code === "ELOOP") return null;
     throw new DefinitionReadError(path, code, { cause: error });
   }
@@ -138,10 +139,6 @@ function resolveLink(path: string): string | null {
 
 function isInside(real: string, boundary: string | null): boolean {
   return boundary === null || real === boundary || real.startsWith(boundary.endsWith("/") ? boundary : `${boundary}/`);
-}
-
-function codeOf(error: unknown): string {
-  return (error as NodeJS.ErrnoException).code ?? "UNKNOWN";
 }
 
 // ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -167,7 +164,7 @@ function readWhole(path: string, facts: Facts, maxBytes: number): number {
   try {
     fd = openSync(path, OPEN_FLAGS);
   } catch (error) {
-    const code = codeOf(error);
+    const code = errnoOf(error);
     if (code === "ENOENT" || code === "ENOTDIR" || code === "ENAMETOOLONG") return GONE;
     if (code === "ELOOP" || code === "ENXIO") return REPLACED;
     throw new DefinitionReadError(path, code, { cause: error });
@@ -231,6 +228,8 @@ function judgeParsed(text: string, path: string, facts: Facts, options: ExamineO
   try {
     document = parse === undefined ? parseYaml(text) : parse(text, path);
   } catch (thrown) {
+    // That the parser may not read a variable of its own is no fault of the file's.
+    if (missingPermission(thrown) !== null) throw new DefinitionReadError(path, errnoOf(thrown), { cause: thrown });
     const { message, line, column } = asDocumentError(thrown);
     return problem(facts, "syntax", message, line, column);
   }

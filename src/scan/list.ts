@@ -1,6 +1,7 @@
 /** Lists one directory of definitions. */
 import { type Dirent, readdirSync } from "node:fs";
 import { DefinitionReadError } from "../errors.ts";
+import { errnoOf } from "../permissions.ts";
 import { sortByBytes } from "./order.ts";
 import { readStamp, STAMP_BYTES, stampSize } from "./stamp.ts";
 
@@ -100,6 +101,6 @@ export function isGone(error: unknown): boolean {
 
 export function asReadError(path: string, error: unknown): unknown {
   if (error instanceof DefinitionReadError) return error;
-  const code = (error as NodeJS.ErrnoException).code;
-  return code === undefined ? error : new DefinitionReadError(path, code, { cause: error });
+  const errno = errnoOf(error);
+  return errno === "UNKNOWN" ? error : new DefinitionReadError(path, errno, { cause: error });
 }

@@ -1,6 +1,7 @@
 /** The full parser, fenced: whatever a file holds, it ends in a value or in one {@link DocumentError}, in bounded time. */
 import { createRequire } from "node:module";
 import type * as yaml from "yaml";
+import { missingPermission } from "../permissions.ts";
 
 /** Turns the text of a file into its document. May throw anything; that is a problem of kind `syntax`. */
 export type Parse = (text: string, path: string) => unknown;
@@ -50,7 +51,7 @@ export function parseYaml(text: string): unknown {
   try {
     return new YamlText(text).value();
   } catch (thrown) {
-    throw asDocumentError(thrown);
+    throw missingPermission(thrown) === null ? asDocumentError(thrown) : thrown;
   } finally {
     Error.stackTraceLimit = stackTraceLimit;
   }

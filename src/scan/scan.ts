@@ -2,6 +2,7 @@
 import { resolve } from "node:path";
 import type { AbortOptions } from "../abort.ts";
 import { InvalidArgumentError } from "../errors.ts";
+import { environmentVariable } from "../permissions.ts";
 import { DEFAULT_KEYS, type DefinitionKeys, type ScanResult } from "./model.ts";
 import type { Parse } from "./parse.ts";
 import { type RunOptions, type ScanProgress, ScanRun } from "./run.ts";
@@ -115,7 +116,7 @@ function checked(dir: string, options: ScanOptions): RunOptions {
     dir: resolve(dir),
     boundary: resolve(boundary ?? dir),
     recursive,
-    workers: process.env["TUSSOCK_NO_WORKERS"] ? 0 : (concurrency ?? defaultConcurrency()),
+    workers: environmentVariable("TUSSOCK_NO_WORKERS") ? 0 : (concurrency ?? defaultConcurrency()),
     eager: concurrency !== undefined,
     keys: { id: keys.id, name: keys.name, type: keys.type },
     parse,

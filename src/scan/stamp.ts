@@ -11,6 +11,7 @@ import { getSystemErrorName } from "node:util";
 import { isMainThread } from "node:worker_threads";
 import { DefinitionReadError } from "../errors.ts";
 import { ENOENT, type Libc, libc, libcIfLoaded } from "../ffi/libc.ts";
+import { environmentVariable, errnoOf } from "../permissions.ts";
 import type { FileStamp } from "./model.ts";
 
 export const STAMP_BYTES = 40;
@@ -150,7 +151,7 @@ export function simulateGranularity(ns: number | null): void {
 }
 
 function simulatedNs(): number | null {
-  if (simulated === undefined) simulated = Number(process.env["TUSSOCK_STAMP_GRANULARITY_NS"]) || null;
+  if (simulated === undefined) simulated = Number(environmentVariable("TUSSOCK_STAMP_GRANULARITY_NS")) || null;
   return simulated;
 }
 
@@ -215,7 +216,7 @@ function statThroughNode(path: string, follow: boolean, into: Uint8Array, offset
   try {
     stats = follow ? statSync(path, options) : lstatSync(path, options);
   } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code ?? "UNKNOWN";
+    const code = errnoOf(error);
     if (code !== "ENOENT" && code !== "ENOTDIR" && code !== "ELOOP" && code !== "ENAMETOOLONG") {
       throw new DefinitionReadError(path, code, { cause: error });
     }
@@ -288,12 +289,12 @@ function granularityOn(device: number, path: string, stamp: Uint8Array, offset: 
 const MULTIGRAIN = new Set([0xef53, 0x58465342, 0x9123683e, 0x01021994]);
 
 function fileSystemGranularity(path: string): typeof EXACT | typeof TICK {
-  const [major = 0, minor = 0] = release().split(".").map(Number);
-  if (process.platform !== "linux" || major < 6 || (major === 6 && minor < 13)) return TICK;
   try {
+    const [major = 0, minor = 0] = release().split(".").map(Number);
+    if (process.platform !== "linux" || major < 6 || (major === 6 && minor < 13)) return TICK;
     return MULTIGRAIN.has(statfsSync(path).type) ? EXACT : TICK;
   } catch {
-    return TICK;
+    return TICK; // Deno without --allow-sys, too.
   }
 }
 

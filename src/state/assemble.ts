@@ -1,4 +1,6 @@
 /** Puts the parts of a state index together, over its store. Loaded by open.ts, which has checked what is given. */
+import { StateStoreUnavailableError, TussockError } from "../errors.ts";
+import { missingPermission } from "../permissions.ts";
 import { MirrorDelivery } from "./delivery.ts";
 import { fillKeys } from "./keying.ts";
 import { Kit } from "./kit.ts";
@@ -51,12 +53,18 @@ async function openRecords<D, S extends string>(checked: Checked<D, S>): Promise
     dropped: names.filter((each) => functions[each] === null),
     mirrored: mirror === undefined ? null : mirror !== false,
   } as const;
-  if ("dir" in where) {
-    const lease = await acquireStore(where.dir, flushed, { signal, deadlineMs });
-    return releasedIfItFails(lease, () => SqliteRecords.register(lease, wanted, scope));
+  try {
+    if ("dir" in where) {
+      const lease = await acquireStore(where.dir, flushed, { signal, deadlineMs });
+      return await releasedIfItFails(lease, () => SqliteRecords.register(lease, wanted, scope));
+    }
+    const { openPostgresRecords } = await import("./postgres/records.ts");
+    return await openPostgresRecords(where.postgres, flushed, wanted, scope);
+  } catch (error) {
+    if (error instanceof TussockError || missingPermission(error) === null) throw error;
+    const place = "dir" in where ? where.dir : "in PostgreSQL";
+    throw new StateStoreUnavailableError(place, (error as Error).message, { cause: error });
   }
-  const { openPostgresRecords } = await import("./postgres/records.ts");
-  return openPostgresRecords(where.postgres, flushed, wanted, scope);
 }
 
 async function releasedIfItFails<T>(lease: { release(): Promise<void> }, open: () => Promise<T>): Promise<T> {

@@ -13,6 +13,7 @@ import {
   UnsupportedFileSystemError,
 } from "../errors.ts";
 import { fileSystemOf } from "../ffi/file-system.ts";
+import { missingPermission } from "../permissions.ts";
 import {
   checkControlPlaneKey,
   checkControlPlanePrefix,
@@ -236,8 +237,11 @@ async function typed<R>(path: string, work: () => Promise<R>): Promise<R> {
   try {
     return await work();
   } catch (error) {
+    if (error instanceof TussockError) throw error;
+    if (missingPermission(error) !== null)
+      throw new StateStoreUnavailableError(path, (error as Error).message, { cause: error });
     const { code } = error as NodeJS.ErrnoException;
-    if (error instanceof TussockError || typeof code !== "string" || !/^E[A-Z0-9]+$/.test(code)) throw error;
+    if (typeof code !== "string" || !/^E[A-Z0-9]+$/.test(code)) throw error;
     if (isStorageFull(error)) throw new StorageFullError(path, { cause: error });
     throw new StateStoreUnavailableError(path, (error as Error).message, { cause: error });
   }

@@ -6,6 +6,7 @@
 import { readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
 import { DefinitionReadError } from "../errors.ts";
+import { errnoOf } from "../permissions.ts";
 import { readStamp, STAMP_BYTES, unpackStamp } from "../scan/stamp.ts";
 import { type ArtifactMetadata, parseMetadata } from "./artifact-metadata.ts";
 
@@ -111,7 +112,7 @@ export function readMarker(dir: string): string {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code !== "EISDIR" && code !== "ENOENT") {
-      throw new DefinitionReadError(path, code ?? "UNKNOWN", { cause: error });
+      throw new DefinitionReadError(path, errnoOf(error), { cause: error });
     }
   }
   try {
@@ -191,7 +192,7 @@ function readIfThere(path: string): Uint8Array | null {
 function absentOrThrow(path: string, error: unknown): null {
   const { code } = error as NodeJS.ErrnoException;
   if (code === "ENOENT" || code === "ENOTDIR") return null;
-  throw new DefinitionReadError(path, code ?? "UNKNOWN", { cause: error });
+  throw new DefinitionReadError(path, errnoOf(error), { cause: error });
 }
 
 function problem(reason: string): ItemReading {

@@ -3,6 +3,7 @@ import { type Dir, opendirSync } from "node:fs";
 import { join } from "node:path";
 import { type AbortOptions, delay } from "../abort.ts";
 import { DefinitionReadError, UnsafePathError } from "../errors.ts";
+import { errnoOf } from "../permissions.ts";
 import { readStamp, STAMP_BYTES, unpackStamp } from "../scan/stamp.ts";
 import { type Slices, timeSlices } from "../slices.ts";
 import { changedAt, type ItemReading, type ItemVersion, readItem, settledAt } from "./artifact-item.ts";
@@ -185,7 +186,7 @@ async function listDirectories(dir: string, slices: Slices): Promise<string[]> {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === "ENOENT") return names;
-    throw new DefinitionReadError(dir, code ?? "UNKNOWN", { cause: error });
+    throw new DefinitionReadError(dir, errnoOf(error), { cause: error });
   }
   try {
     for (let entry = handle.readSync(); entry !== null; entry = handle.readSync()) {
