@@ -1,5 +1,7 @@
 /** Control-plane records as rows of a table: each call is one statement. */
+
 import type { AbortOptions } from "../../abort.ts";
+import { checkOptions } from "../../arguments.ts";
 import { Underway } from "../../churn.ts";
 import { ClosedError, InvalidArgumentError } from "../../errors.ts";
 import { checkControlPlaneKey, checkControlPlanePrefix } from "../control-plane-keys.ts";
@@ -84,6 +86,7 @@ class PostgresControlPlane implements ControlPlaneStore {
   #scope(o: AbortOptions | undefined): Scope {
     const { place } = this.#lease.store.database;
     if (this.#closing !== null) throw new ClosedError(`the control-plane store ${place}`);
+    checkOptions(o);
     o?.signal?.throwIfAborted();
     return { signal: o?.signal, until: performance.now() + DEADLINE_MS };
   }

@@ -65,7 +65,7 @@ export class Database {
       const rows = this.#send(statement, parameters).finally(release);
       const late = (waitedMs: number) =>
         new StateStoreUnavailableError(this.place, `it has not answered for ${Math.round(waitedMs)} ms`);
-      return abortable(this.#until(rows, scope, late), scope.signal);
+      return abortable(this.#until(rows, scope.until, late), scope.signal);
     });
   }
 
@@ -97,7 +97,11 @@ export class Database {
     const start = performance.now();
     const rows = this.#send(statement, parameters).finally(release);
     try {
-      return await this.#until(rows, scope, (waitedMs) => new WriteDeadlineError(this.place, Math.round(waitedMs)));
+      return await this.#until(
+        rows,
+        scope.until + GRACE_MS,
+        (waitedMs) => new WriteDeadlineError(this.place, Math.round(waitedMs)),
+      );
     } catch (error) {
       if (kindOf(error) !== "lost") throw error;
       throw new WriteDeadlineError(this.place, Math.round(performance.now() - start), { cause: causeOf(error) });
@@ -126,6 +130,12 @@ export class Database {
     this.#closing.abort(new ClosedError("the state store"));
     await this.#underWay.over();
     await this.#clients.end(this.#pool.client, 1);
+  }
+
+  /** The same without waiting: what never came to be of use may hang on a server that does not answer. */
+  async abandon(): Promise<void> {
+    this.#closing.abort(new ClosedError("the state store"));
+    await this.#clients.end(this.#pool.client, 0);
   }
 
   /** The error of a statement that did nothing. */
@@ -159,11 +169,10 @@ export class Database {
     this.#underWay.track(ended).catch(() => {});
   }
 
-  /** As long as the deadline allows, and a little more for the answer that it has passed. */
-  async #until<T>(answer: Promise<T>, { until }: Pick<Scope, "until">, error: (waitedMs: number) => Error): Promise<T> {
+  async #until<T>(answer: Promise<T>, until: number, error: (waitedMs: number) => Error): Promise<T> {
     const start = performance.now();
     const late = deferred<never>();
-    const afterMs = Math.min(until - start + GRACE_MS, LONGEST_TIMER_MS);
+    const afterMs = Math.min(Math.max(until - start, 0), LONGEST_TIMER_MS);
     const timer = setTimeout(() => late.reject(error(performance.now() - start)), afterMs);
     try {
       return await Promise.race([answer, late.promise]);

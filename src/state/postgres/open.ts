@@ -66,7 +66,7 @@ async function open(place: Place, scope: Scope): Promise<PostgresStore> {
     await migrate(store, scope);
     return store;
   } catch (error) {
-    await store.close();
+    await store.abandon();
     throw error;
   }
 }

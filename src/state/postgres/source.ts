@@ -70,6 +70,8 @@ export function checkSource(source: unknown): Place {
     throw new InvalidArgumentError("postgres.client", "something else", "a client of the package `postgres`");
   if (driver !== undefined && typeof driver !== "function")
     throw new InvalidArgumentError("postgres.driver", "something else", "what the package `postgres` exports");
+  if (options.max !== undefined && !(Number.isSafeInteger(options.max) && options.max >= 1))
+    throw new InvalidArgumentError("postgres.max", options.max, "a whole number of connections, 1 or more");
   const place = { schema, client: client ?? null, driver: driver ?? null, options };
   return { ...place, url: url === undefined ? undefined : checkUrl(url) };
 }

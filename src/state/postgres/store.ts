@@ -86,6 +86,13 @@ export class PostgresStore {
     await this.database.close();
   }
 
+  /** Of one that could not be opened. */
+  async abandon(): Promise<void> {
+    this.#closed = true;
+    await this.session.close();
+    await this.database.abandon();
+  }
+
   #ring(): void {
     for (const listener of [...this.#listeners]) listener();
   }

@@ -1,3 +1,4 @@
+import { type AddressInfo, createServer, type Socket } from "node:net";
 import postgres from "postgres";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { openControlPlaneStore } from "../../../src/state/control-plane.ts";
@@ -36,6 +37,9 @@ describe("a place that is none", () => {
       { schema: "", url: "postgres://localhost/db" },
       { client: {} },
       { driver: "postgres" },
+      { url: "postgres://localhost/db", max: 0 },
+      { url: "postgres://localhost/db", max: 1.5 },
+      { url: "postgres://localhost/db", max: "10" },
     ];
     for (const source of refused) {
       for (const call of [open(source), openControlPlaneStore({ postgres: source as string })]) {
@@ -64,6 +68,28 @@ describe("a place that is none", () => {
     const opening = errorOf(open(nowhere, { signal: controller.signal }));
     setTimeout(() => controller.abort(reason), 30);
     expect(await opening).toBe(reason);
+  });
+
+  test("where a server takes the connection and says nothing is waited for no longer", async () => {
+    const sockets: Socket[] = [];
+    const silent = createServer((socket) => sockets.push(socket));
+    await new Promise<void>((listening) => silent.listen(0, "127.0.0.1", listening));
+    const url = `postgres://somebody@127.0.0.1:${(silent.address() as AddressInfo).port}/db`;
+    try {
+      const start = performance.now();
+      const error = await errorOf(open(url, { writeDeadlineMs: 300 }));
+      expect(error).toMatchObject({
+        code: "STATE_STORE_UNAVAILABLE",
+        message: expect.stringContaining("not answered"),
+      });
+      const abort = AbortSignal.timeout(100);
+      expect(await errorOf(openControlPlaneStore({ postgres: url, signal: abort }))).toBe(abort.reason);
+      // The driver itself gives a connection up after 10 s.
+      expect(performance.now() - start).toBeLessThan(5_000);
+    } finally {
+      for (const socket of sockets) socket.destroy();
+      await new Promise((closed) => silent.close(closed));
+    }
   });
 });
 
