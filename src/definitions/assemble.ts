@@ -1,6 +1,7 @@
 /** Opens an index: checks what it is given, takes a slot of the cache, and puts the parts together. Loaded by open.ts. */
 import { realpathSync, statSync } from "node:fs";
 import { isAbsolute, join, normalize } from "node:path";
+import { checkObject, checkOptions } from "../arguments.ts";
 import { DefinitionReadError, InvalidArgumentError } from "../errors.ts";
 import { fileSystemOf } from "../ffi/file-system.ts";
 import { openOwnedEnvironment } from "../lmdb/environment.ts";
@@ -187,8 +188,11 @@ interface Checked {
 }
 
 function check(options: DefinitionIndexOptions): Checked {
+  checkObject("options", options);
+  checkOptions(options, "parse");
   const roots = checkRoots(options.roots);
   const { parse, parserId, maxFileBytes = DEFAULT_MAX_FILE_BYTES, keepDocuments = true, keys = DEFAULT_KEYS } = options;
+  checkObject("keys", keys);
   if (parse !== undefined && parserId === undefined) {
     throw new InvalidArgumentError("parserId", parserId, "a name for the parser given, as its results are kept");
   }
@@ -224,6 +228,7 @@ function check(options: DefinitionIndexOptions): Checked {
 function checkRoots(roots: readonly DefinitionRoot[]): DefinitionRoot[] {
   if (!Array.isArray(roots) || roots.length === 0) throw new InvalidArgumentError("roots", roots, "at least one root");
   if (roots.length > MOST_ROOTS) throw new InvalidArgumentError("roots", roots, `at most ${MOST_ROOTS} roots`);
+  for (const root of roots) checkObject("roots[]", root, "{ name, dir }");
   const checked = roots.map(({ name, dir }) => {
     if (typeof name !== "string" || name === "") throw new InvalidArgumentError("roots[].name", name, "a name");
     const path = checkPath(`the root "${name}"`, dir);

@@ -1,4 +1,5 @@
 /** Between a file's document and the caller's object. */
+import { checkFunction, checkObject } from "../arguments.ts";
 import { InvalidArgumentError } from "../errors.ts";
 import type { DefinitionEntry, DefinitionKeys } from "../scan/model.ts";
 
@@ -17,6 +18,15 @@ export interface DefinitionCodec<T> {
 export interface DefinitionIdentity {
   id: string;
   name: string;
+}
+
+/** @throws InvalidArgumentError unless it can do what every codec must: else the files would be blamed for it. */
+export function checkCodec(codec: unknown): void {
+  checkObject("codec", codec, "an object with `decode` and `encode`");
+  const { decode, encode, identify } = codec as Partial<DefinitionCodec<unknown>>;
+  checkFunction("codec.decode", decode);
+  checkFunction("codec.encode", encode);
+  if (identify !== undefined) checkFunction("codec.identify", identify);
 }
 
 /** @throws InvalidArgumentError when the definition has no id or no name that could be found again. */

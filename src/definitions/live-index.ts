@@ -1,6 +1,7 @@
 /** The index: answers from the store where it is true, and waits for what makes it true where it is not yet. */
 import { isAbsolute } from "node:path";
 import { type AbortOptions, abortable } from "../abort.ts";
+import { checkOptions } from "../arguments.ts";
 import {
   ClosedError,
   type DefinitionProblem,
@@ -139,6 +140,7 @@ export class LiveIndex implements DefinitionIndex, IndexInternals {
   };
 
   #check(o: AbortOptions | undefined): void {
+    checkOptions(o);
     if (this.#closing !== null) throw new ClosedError("the definition index");
     o?.signal?.throwIfAborted();
   }
@@ -165,11 +167,13 @@ export class LiveIndex implements DefinitionIndex, IndexInternals {
   }
 
   async *list(o: ListOptions = {}): AsyncIterableIterator<Candidate> {
+    checkOptions(o);
     if (o.type !== undefined) checkType(o.type);
     yield* this.#listing.definitions(this.#selection.rootOrder(o.roots), o);
   }
 
   async *problems(o: ListOptions = {}): AsyncIterableIterator<DefinitionProblem> {
+    checkOptions(o);
     if (o.type !== undefined) checkType(o.type);
     yield* this.#listing.problems(this.#selection.rootOrder(o.roots), o);
   }
@@ -190,6 +194,8 @@ export class LiveIndex implements DefinitionIndex, IndexInternals {
 
   async applyChanges(paths: Iterable<string>, o: AbortOptions = {}): Promise<void> {
     this.#check(o);
+    if (typeof paths?.[Symbol.iterator] !== "function" || typeof paths === "string")
+      throw new InvalidArgumentError("paths", paths, "absolute paths");
     for (const path of paths) {
       if (typeof path !== "string" || !isAbsolute(path))
         throw new InvalidArgumentError("paths", path, "absolute paths");
@@ -199,6 +205,7 @@ export class LiveIndex implements DefinitionIndex, IndexInternals {
 
   async refresh(o: AbortOptions & { onProgress?: (progress: SweepProgress) => void } = {}): Promise<RefreshReport> {
     this.#check(o);
+    checkOptions(o, "onProgress");
     const { tree, freshness } = this.#parts;
     const started = performance.now();
     const report: RefreshReport = { files: 0, read: 0, changed: 0, removed: 0, problems: 0, elapsedMs: 0 };

@@ -1,4 +1,5 @@
 /** A sync service whose pulls the index hears of. */
+import { checkFunction, checkObject, checkOptions } from "../arguments.ts";
 import type { DefinitionIndex } from "./model.ts";
 
 export interface NoticeChangesOptions<Result = unknown> {
@@ -19,6 +20,11 @@ export function noticeChanges<S extends { pullChanged(...args: never[]): Promise
   index: Pick<DefinitionIndex, "applyChanges" | "refresh" | "stats">,
   options: NoticeChangesOptions<Awaited<ReturnType<S["pullChanged"]>>> = {},
 ): S {
+  const service = "a sync service, with `pullChanged`";
+  checkObject("syncService", syncService, service);
+  checkFunction("syncService.pullChanged", syncService.pullChanged, service);
+  checkObject("index", index, "a definition index");
+  checkOptions(options, "changedPaths");
   type Result = Awaited<ReturnType<S["pullChanged"]>>;
   const tell = async (paths?: Iterable<string>): Promise<void> => {
     // Exact: the kernel has told already, and an empty list only has its queue drained.

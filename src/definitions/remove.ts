@@ -1,6 +1,7 @@
 /** Removing a definition, and the directories that it leaves empty. */
 import { join } from "node:path";
 import { type AbortOptions, abortable } from "../abort.ts";
+import { checkOptions } from "../arguments.ts";
 import type { RepositoryContext } from "./context.ts";
 import { hasTypeDirectory, removeEmptyDirectories } from "./directories.ts";
 import { holderOf } from "./holders.ts";
@@ -21,6 +22,7 @@ export async function removeDefinition<T>(
   id: string,
   options: AbortOptions,
 ): Promise<void> {
+  checkOptions(options);
   options.signal?.throwIfAborted();
   const type = writableType(typeRef);
   if ((await holderOf(context, type, id, options)) === null) return;

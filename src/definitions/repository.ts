@@ -1,10 +1,11 @@
 /** The definitions of a root as the caller's own objects: found through the index, stored without losing a byte. */
 import { join } from "node:path";
 import type { AbortOptions } from "../abort.ts";
+import { checkObject, checkOptions } from "../arguments.ts";
 import { InvalidArgumentError, UnsafePathError } from "../errors.ts";
 import type { NameLockOptions } from "../lock/index.ts";
 import { parser } from "../scan/parse.ts";
-import type { DefinitionCodec } from "./codec.ts";
+import { checkCodec, type DefinitionCodec } from "./codec.ts";
 import { type DefinitionChange, decode, type Found, type RepositoryContext, select, typeOfEntry } from "./context.ts";
 import { type DefinitionIndex, type IndexInternals, internalsOf } from "./model.ts";
 import { prepare } from "./prepare.ts";
@@ -117,6 +118,7 @@ export function createDefinitionRepository<T, Type extends TypeRef = string>(
     select(context, { by, key, type: normalizeType(type) }, same, o);
   const list = async (type: string | undefined, o: AbortOptions = {}): Promise<Found<T>[]> => {
     const all: Found<T>[] = [];
+    checkOptions(o);
     for await (const candidate of context.index.list({
       ...o,
       roots: listRoots,
@@ -137,6 +139,7 @@ export function createDefinitionRepository<T, Type extends TypeRef = string>(
     findByIdGlobal: (id, o) => select(context, { by: "id", key: id, type: null }, typed, o),
     findAllGlobal: async (o) => (await list(undefined, o)).map(typed),
     save: async (type, definition, o = {}) => {
+      checkOptions(o);
       o.signal?.throwIfAborted();
       await writeTurns.take(o.signal);
       await save(context, await prepare(context, type, definition, o), o);
@@ -161,6 +164,9 @@ function contextOf<T, Type extends TypeRef>(
 ): RepositoryContext<T> {
   const internals = internalsOf(index);
   if (internals === undefined) throw new InvalidArgumentError("index", index, "an index made by openDefinitionIndex");
+  checkObject("options", options);
+  checkOptions(options, "typeOf", "stringify", "onWillWrite", "onChange");
+  checkCodec(options.codec);
   const { codec, durability = "flushed", onWillWrite, onChange } = options;
   if (durability !== "flushed" && durability !== "written") {
     throw new InvalidArgumentError("durability", durability, '"flushed" or "written"');
@@ -196,6 +202,7 @@ function contextOf<T, Type extends TypeRef>(
 
 function rootNames(index: IndexInternals, argument: string, names: readonly string[]): readonly string[] {
   const known = index.roots.map(({ name }) => name);
+  if (!Array.isArray(names)) throw new InvalidArgumentError(argument, names, "a list of names of roots");
   for (const name of names) {
     if (!known.includes(name)) throw new InvalidArgumentError(argument, name, `some of the roots ${known.join(", ")}`);
   }

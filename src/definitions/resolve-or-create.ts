@@ -1,5 +1,6 @@
 /** One definition for a name, however many ask for it at once. */
 import { type AbortOptions, abortable } from "../abort.ts";
+import { checkFunction, checkOptions } from "../arguments.ts";
 import { DefinitionConflictError, DefinitionTypeError, InvalidArgumentError, NameLockLostError } from "../errors.ts";
 import type { NameLock } from "../lock/index.ts";
 import type { DefinitionEntry } from "../scan/model.ts";
@@ -41,6 +42,8 @@ export async function resolveOrCreate<T>(
   create: (signal: AbortSignal) => T | Promise<T>,
   options: ResolveOptions,
 ): Promise<Resolved<T>> {
+  checkFunction("create", create);
+  checkOptions(options);
   const { signal } = options;
   signal?.throwIfAborted();
   const lookUp = (): Promise<Resolved<T> | null> => lookUpName(context, normalizeType(type), name, options);

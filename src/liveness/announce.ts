@@ -1,6 +1,7 @@
 /** Saying that this process lives, in a way that ends with it: a lock on `instances/{instanceId}`. */
 import { mkdirSync, readdirSync, realpathSync, renameSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { checkPath } from "../arguments.ts";
 import { type FileLock, tryFileLock } from "../lock/file-lock.ts";
 import { currentProcessIdentity } from "../process-identity.ts";
 import { INSTANCE_ID } from "./identity.ts";
@@ -29,6 +30,7 @@ type Announced = Map<string, { lock: FileLock; path: string; count: number }>;
  * @throws the system's error where the directory cannot be made or written.
  */
 export async function announceInstance(instancesDir: string): Promise<InstanceAnnouncement> {
+  checkPath("instancesDir", instancesDir);
   mkdirSync(instancesDir, { recursive: true });
   const dir = realpathSync(instancesDir);
   const announced = registry();

@@ -1,5 +1,6 @@
 /** Whether a process still runs: by the lock that it holds for its whole life, else by its PID, else unknown. */
 import { join } from "node:path";
+import { checkObject, checkOptions, checkPath } from "../arguments.ts";
 import { fileSystemOf } from "../ffi/file-system.ts";
 import { probeFileLock } from "../lock/file-lock.ts";
 import { currentProcessIdentity, type ProcessIdentity, type Verdict, verdictByPid } from "../process-identity.ts";
@@ -18,6 +19,9 @@ export const INSTANCE_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-
  * On a network file system a free lock proves something only about processes of this same kernel.
  */
 export function livenessOf(identity: Partial<ProcessIdentity>, options: { instancesDir?: string } = {}): Verdict {
+  checkObject("identity", identity, "an identity, or what is known of one");
+  checkOptions(options);
+  if (options.instancesDir !== undefined) checkPath("instancesDir", options.instancesDir);
   const self = currentProcessIdentity();
   const { instanceId } = identity;
   if (instanceId === self.instanceId) return "alive";

@@ -10,6 +10,8 @@
  * any other descriptor of it drops the lock). Whoever removes a lock file must hold it, and unlinks before it releases.
  */
 import { type AbortOptions, delay } from "../abort.ts";
+import { checkOptions, checkPath } from "../arguments.ts";
+import { InvalidArgumentError } from "../errors.ts";
 import { libc } from "../ffi/libc.ts";
 import { flockFile, probeFlock, unflock } from "./flock.ts";
 import { probeSqliteLock, sqliteLockFile, sqliteUnlock } from "./sqlite-lock.ts";
@@ -35,6 +37,7 @@ export interface AcquireOptions extends AbortOptions {
  * @throws UnsupportedFileSystemError where the file system has no locks; the system's error where `path` cannot be opened.
  */
 export function tryFileLock(path: string): FileLock | null {
+  checkPath("path", path);
   const c = libc();
   if (c === null) {
     const database = sqliteLockFile(path);
@@ -54,7 +57,9 @@ export function tryFileLock(path: string): FileLock | null {
 export function acquireFileLock(path: string, options?: AbortOptions): Promise<FileLock>;
 export function acquireFileLock(path: string, options: AcquireOptions): Promise<FileLock | null>;
 export async function acquireFileLock(path: string, options: AcquireOptions = {}): Promise<FileLock | null> {
+  checkOptions(options);
   const { signal, maxWaitMs = Number.POSITIVE_INFINITY } = options;
+  if (!(maxWaitMs >= 0)) throw new InvalidArgumentError("maxWaitMs", maxWaitMs, "milliseconds, 0 or more");
   const start = performance.now();
   for (let pause = 1; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
     signal?.throwIfAborted();
@@ -71,6 +76,7 @@ export async function acquireFileLock(path: string, options: AcquireOptions = {}
  * fails for it. (It does take it for an instant where degraded, and where the kernel has no open file description locks.)
  */
 export function probeFileLock(path: string): "held" | "free" | "absent" {
+  checkPath("path", path);
   const c = libc();
   return c === null ? probeSqliteLock(path) : probeFlock(c, path);
 }

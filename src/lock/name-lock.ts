@@ -13,6 +13,7 @@
  */
 import { join, resolve } from "node:path";
 import type { AbortOptions } from "../abort.ts";
+import { checkFunction, checkOptions, checkPath } from "../arguments.ts";
 import { sha256 } from "../digest.ts";
 import { InvalidArgumentError, NameLockTimeoutError } from "../errors.ts";
 import { readHolder, takeHolderFile } from "./holder-file.ts";
@@ -56,6 +57,10 @@ export async function withNameLock<R>(
   fn: (lock: NameLock) => R | Promise<R>,
   options: NameLockOptions = {},
 ): Promise<R> {
+  checkPath("dir", dir);
+  if (typeof name !== "string" || name === "") throw new InvalidArgumentError("name", name, "a name");
+  checkFunction("fn", fn);
+  checkOptions(options);
   const { ttlMs = 30_000, maxWaitMs = 60_000, signal } = options;
   if (!(ttlMs > 0 && ttlMs <= 3_600_000))
     throw new InvalidArgumentError("ttlMs", ttlMs, "milliseconds, at most an hour");

@@ -1,6 +1,7 @@
 /** The abortable scan of a directory of definitions. */
 import { resolve } from "node:path";
 import type { AbortOptions } from "../abort.ts";
+import { checkObject, checkOptions, checkPath } from "../arguments.ts";
 import { InvalidArgumentError } from "../errors.ts";
 import { environmentVariable } from "../permissions.ts";
 import { DEFAULT_KEYS, type DefinitionKeys, type ScanResult } from "./model.ts";
@@ -91,11 +92,12 @@ class Scan implements AsyncIterableIterator<ScanResult> {
 }
 
 function checked(dir: string, options: ScanOptions): RunOptions {
+  checkOptions(options, "parse", "onProgress");
   const { concurrency } = options;
   const { recursive = true, content = "header", keys = DEFAULT_KEYS } = options;
   const { maxFileBytes = DEFAULT_MAX_FILE_BYTES, boundary, parse, onProgress, signal } = options;
-  if (!isPath(dir)) throw new InvalidArgumentError("dir", dir, "a path");
-  if (boundary !== undefined && !isPath(boundary)) throw new InvalidArgumentError("boundary", boundary, "a path");
+  checkPath("dir", dir);
+  if (boundary !== undefined) checkPath("boundary", boundary);
   if (
     concurrency !== undefined &&
     !(Number.isInteger(concurrency) && concurrency >= 1 && concurrency <= MAX_CONCURRENCY)
@@ -108,10 +110,10 @@ function checked(dir: string, options: ScanOptions): RunOptions {
   if (content !== "header" && content !== "document") {
     throw new InvalidArgumentError("content", content, '"header" or "document"');
   }
+  checkObject("keys", keys);
   for (const part of ["id", "name", "type"] as const) {
     if (typeof keys[part] !== "string") throw new InvalidArgumentError(`keys.${part}`, keys[part], "a string");
   }
-  if (parse !== undefined && typeof parse !== "function") throw new InvalidArgumentError("parse", parse, "a function");
   return {
     dir: resolve(dir),
     boundary: resolve(boundary ?? dir),
@@ -126,10 +128,6 @@ function checked(dir: string, options: ScanOptions): RunOptions {
     onProgress,
     signal,
   };
-}
-
-function isPath(value: unknown): boolean {
-  return typeof value === "string" && value !== "" && !value.includes("\0");
 }
 
 /** Starting a worker holds Deno's main thread for 25 ms. */

@@ -3,6 +3,7 @@ import { link, mkdir, readdir, readFile, rename, rm, rmdir, stat, unlink } from 
 import { dirname, join, resolve } from "node:path";
 import pLimit from "p-limit";
 import type { AbortOptions } from "../abort.ts";
+import { checkSignal } from "../arguments.ts";
 import { Underway } from "../churn.ts";
 import {
   ClosedError,
@@ -187,6 +188,7 @@ class FileControlPlane implements ControlPlaneStore {
 
   /** Waits for a turn; an abort ends the waiting at once, and work that has begun at its next step. */
   async #run<R>(path: string, signal: AbortSignal | undefined, work: () => Promise<R>): Promise<R> {
+    checkSignal(signal);
     if (this.#closed) throw new ClosedError(`the control-plane store ${this.#dir}`);
     signal?.throwIfAborted();
     let onAbort: (() => void) | undefined;

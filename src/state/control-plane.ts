@@ -1,5 +1,6 @@
 /** swamp's control-plane records: which store keeps them, and what every store takes as a key. */
 import type { AbortOptions } from "../abort.ts";
+import { checkObject, checkOptions } from "../arguments.ts";
 import { openFileControlPlane } from "./control-plane-files.ts";
 import type { ControlPlaneStore } from "./model.ts";
 import type { PostgresSource } from "./postgres/source.ts";
@@ -26,6 +27,8 @@ export interface ControlPlaneOptions extends AbortOptions {
  * @throws SchemaVersionError when a newer version has made it, in PostgreSQL
  */
 export async function openControlPlaneStore(options: ControlPlaneOptions): Promise<ControlPlaneStore> {
+  checkObject("options", options);
+  checkOptions(options);
   const { signal } = options;
   signal?.throwIfAborted();
   const where = checkWhere(options);

@@ -1,4 +1,5 @@
 /** Which states a kind of record has, and what may follow what. */
+import { checkObject } from "../arguments.ts";
 import { InvalidArgumentError } from "../errors.ts";
 import { checkText } from "./limits.ts";
 
@@ -26,6 +27,8 @@ export function defineLifecycle<S extends string>(spec: {
   initial: S;
   transitions: Record<S, readonly S[]>;
 }): Lifecycle<S> {
+  checkObject("spec", spec, "{ initial, transitions }");
+  checkObject("transitions", spec.transitions, "an object that lists each state's successors");
   const states = Object.keys(spec.transitions) as S[];
   for (const state of states) {
     if (state === "" || state === DANGLING) {
@@ -33,6 +36,7 @@ export function defineLifecycle<S extends string>(spec: {
     }
     checkText("state", state, MAX_STATE_BYTES);
     const next: readonly S[] = spec.transitions[state];
+    if (!Array.isArray(next)) throw new InvalidArgumentError(`transitions.${state}`, next, "an array of states");
     for (const to of next) {
       if (!states.includes(to))
         throw new InvalidArgumentError(`transitions.${state}`, to, `one of ${states.join(", ")}`);

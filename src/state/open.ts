@@ -1,5 +1,6 @@
 /** Opening a state index. */
 import type { AbortOptions } from "../abort.ts";
+import { checkFunction, checkObject, checkOptions } from "../arguments.ts";
 import { InvalidArgumentError } from "../errors.ts";
 import { type Lifecycle, type StepLeaseState, stepLeaseLifecycle } from "./lifecycle.ts";
 import { checkInteger, checkName, isKey } from "./limits.ts";
@@ -50,7 +51,9 @@ const WRITE_DEADLINE_MS = 30_000;
  * UnsupportedFileSystemError; StateStoreBusyError; StateStoreUnavailableError; InvalidArgumentError; KeyTooLongError.
  */
 export async function openStateIndex<D, S extends string>(options: StateIndexOptions<D, S>): Promise<StateIndex<D, S>> {
-  const { name, lifecycle, durability, signal } = options;
+  checkObject("options", options);
+  checkOptions(options);
+  const { name, lifecycle, durability, signal, mirror } = options;
   checkName("name", name);
   const where = checkWhere(options);
   if (!Array.isArray(lifecycle?.states))
@@ -59,6 +62,9 @@ export async function openStateIndex<D, S extends string>(options: StateIndexOpt
     throw new InvalidArgumentError("durability", durability, '"flushed" or "committed"');
   }
   const deadlineMs = checkInteger("writeDeadlineMs", options.writeDeadlineMs ?? WRITE_DEADLINE_MS, 1);
+  if (mirror !== undefined && mirror !== false) checkMirror(mirror);
+  if (options.retention !== undefined && options.retention !== false) checkObject("retention", options.retention);
+  if (options.indexes !== undefined) checkObject("indexes", options.indexes);
   const functions: IndexFunctions<D, S> = options.indexes ?? {};
   checkFunctions(functions);
 
@@ -66,6 +72,13 @@ export async function openStateIndex<D, S extends string>(options: StateIndexOpt
   // Loaded when somebody opens one: importing the library is to cost little.
   const { assemble } = await import("./assemble.ts");
   return assemble({ ...options, where, deadlineMs, functions });
+}
+
+function checkMirror<D, S extends string>(mirror: Partial<StateMirror<D, S>>): void {
+  checkObject("mirror", mirror, "an object with `locate` and `write`, or false");
+  for (const part of ["locate", "write"] as const) checkFunction(`mirror.${part}`, mirror[part]);
+  for (const part of ["onWillWrite", "onWritten"] as const)
+    if (mirror[part] !== undefined) checkFunction(`mirror.${part}`, mirror[part]);
 }
 
 /** What a step lease keeps of what it was given for; more fields may be there. */

@@ -1,5 +1,6 @@
 /** Ending the runs whose owner is gone: at once where that is certain, else when its heartbeat has stood still. */
 import type { AbortOptions } from "../abort.ts";
+import { checkFunction, checkObject, checkOptions } from "../arguments.ts";
 import { InvalidArgumentError } from "../errors.ts";
 import { currentProcessIdentity, livenessOf, type Verdict } from "../liveness/identity.ts";
 import { type Heartbeats, heartbeatsOf } from "./heartbeats.ts";
@@ -35,6 +36,10 @@ const TTL_MS = 120_000;
  */
 export async function reapRuns(runs: RunSource, options: ReapOptions = {}): Promise<ReapReport> {
   checkOptions(options);
+  checkTimes(options);
+  checkObject("runs", runs, SOURCE);
+  checkFunction("runs.running", runs.running, SOURCE);
+  checkFunction("runs.end", runs.end, SOURCE);
   const { signal } = options;
   const heartbeats = heartbeatsOf(runs);
   const report: ReapReport = { reaped: [], kept: [] };
@@ -92,7 +97,9 @@ function whyUnknown(owner: RunOwner): string {
   return "its owner's PID does not tell";
 }
 
-function checkOptions({ ttlMs, allowedSkewMs }: ReapOptions): void {
+const SOURCE = "a RunSource, such as runsOf(index)";
+
+function checkTimes({ ttlMs, allowedSkewMs }: ReapOptions): void {
   for (const [name, value] of Object.entries({ ttlMs, allowedSkewMs })) {
     if (value !== undefined && !(Number.isFinite(value) && value >= 0)) {
       throw new InvalidArgumentError(name, value, "a number of milliseconds, 0 or more");

@@ -1,4 +1,5 @@
 /** The runs of a state index, for {@link reapRuns}. */
+import { checkObject, checkOptions } from "../arguments.ts";
 import { RecordNotFoundError, TransitionError } from "../errors.ts";
 import type { RunState } from "./lifecycle.ts";
 import type { RunOwner, RunRecord, RunSource, StateIndex, StateRecord } from "./model.ts";
@@ -18,6 +19,8 @@ const byIndex = new WeakMap<object, RunSource>();
  * source is given each time, so that {@link reapRuns} knows again what it has seen.
  */
 export function runsOf<D extends object>(index: StateIndex<D, RunState>, options?: RunsOfOptions<D>): RunSource {
+  checkObject("index", index, "a state index");
+  checkOptions(options, "owner", "heartbeatAt");
   if (options !== undefined) return new IndexedRuns(index, options);
   const known = byIndex.get(index);
   if (known !== undefined) return known;

@@ -1,6 +1,8 @@
 /** The state index as its users see it: each call checked at the door and handed to the part that does it. */
 import type { AbortOptions } from "../abort.ts";
+import { checkFunction, checkObject, checkOptions } from "../arguments.ts";
 import { Underway } from "../churn.ts";
+import { InvalidArgumentError } from "../errors.ts";
 import type { MirrorDelivery } from "./delivery.ts";
 import { importRecords } from "./import.ts";
 import { completeIndex } from "./keying.ts";
@@ -69,15 +71,15 @@ export class OpenStateIndex<D, S extends string> implements StateIndex<D, S> {
   }
 
   beginEpoch(o: AbortOptions = {}): Promise<number> {
-    return this.#call(() => this.#kit.store.beginEpoch(this.#kit.scope(o.signal)));
+    return this.#call(o, () => this.#kit.store.beginEpoch(this.#kit.scope(o.signal)));
   }
 
   insert(record: NewRecord<D, S>, o: AbortOptions = {}): Promise<StateRecord<D, S>> {
     const { rules } = this.#kit;
     return this.#change(
       "insert",
-      record.id,
-      o.signal,
+      () => idOf(record),
+      o,
       (current, moment) => {
         if (current !== null) throw rules.exists(current);
         return rules.inserted(record, moment);
@@ -91,25 +93,36 @@ export class OpenStateIndex<D, S extends string> implements StateIndex<D, S> {
     o: AbortOptions & { revision?: number | undefined } = {},
   ): Promise<StateRecord<D, S>> {
     const { rules } = this.#kit;
-    return this.#change("put", record.id, o.signal, (current, moment) =>
-      rules.replaced(current, record, o.revision, moment),
+    return this.#change(
+      "put",
+      () => idOf(record),
+      o,
+      (current, moment) => rules.replaced(current, record, o.revision, moment),
     );
   }
 
   get(id: string, o: AbortOptions = {}): Promise<StateRecord<D, S> | null> {
-    return this.#call(async () => {
+    return this.#call(o, async () => {
       const row = await this.#kit.store.get(checkId(id), this.#kit.scope(o.signal));
       return row === null ? null : this.#kit.record(row);
     });
   }
 
   update(id: string, patch: Patch<D>, o: UpdateOptions<S> = {}): Promise<StateRecord<D, S>> {
-    return this.#change("update", id, o.signal, (current) => this.#kit.rules.updated(current, id, patch, o));
+    return this.#change(
+      "update",
+      () => id,
+      o,
+      (current) => this.#kit.rules.updated(current, id, patch, o),
+    );
   }
 
   transition(id: string, to: S, o: TransitionOptions<D, S> = {}): Promise<StateRecord<D, S>> {
-    return this.#change("transition", id, o.signal, (current, moment) =>
-      this.#kit.rules.transitioned(current, id, to, o, moment),
+    return this.#change(
+      "transition",
+      () => id,
+      o,
+      (current, moment) => this.#kit.rules.transitioned(current, id, to, o, moment),
     );
   }
 
@@ -117,11 +130,13 @@ export class OpenStateIndex<D, S extends string> implements StateIndex<D, S> {
     state: S | Dangling | readonly (S | Dangling)[],
     o: ByStateOptions = {},
   ): AsyncGenerator<StateRecord<D, S>, undefined> {
+    checkOptions(o);
     const states = this.#kit.rules.checkStates(state);
     yield* list(this.#kit, { secondary: null, key: "", states }, o);
   }
 
   async *by(index: string, key: string, o: ByKeyOptions<S> = {}): AsyncGenerator<StateRecord<D, S>, undefined> {
+    checkOptions(o);
     const states = this.#kit.rules.checkStates<string>(o.state ?? [...this.lifecycle.states, DANGLING]);
     checkKey(key);
     const { number } = await completeIndex(this.#kit, index, o.signal);
@@ -129,7 +144,7 @@ export class OpenStateIndex<D, S extends string> implements StateIndex<D, S> {
   }
 
   count(state?: S | Dangling, o: AbortOptions = {}): Promise<number> {
-    return this.#call(async () => {
+    return this.#call(o, async () => {
       const [only] = state === undefined ? [] : this.#kit.rules.checkStates(state);
       const counts = await this.#kit.store.counts(this.#kit.scope(o.signal));
       if (only !== undefined) return counts.get(only) ?? 0;
@@ -138,9 +153,12 @@ export class OpenStateIndex<D, S extends string> implements StateIndex<D, S> {
   }
 
   sweep(o: SweepOptions<D, S>): Promise<SweepReport> {
-    return this.#call(() =>
-      observeWork("sweep", this.name, { from: String(o.from), to: o.to }, () => sweep(this.#kit, o)),
-    );
+    return this.#call(o, () => {
+      checkObject("options", o);
+      checkOptions(o, "where", "onProgress");
+      if (o.by !== undefined) checkObject("by", o.by);
+      return observeWork("sweep", this.name, { from: String(o.from), to: o.to }, () => sweep(this.#kit, o));
+    });
   }
 
   import(
@@ -148,26 +166,33 @@ export class OpenStateIndex<D, S extends string> implements StateIndex<D, S> {
     source: (since: string | null) => AsyncIterable<ImportItem<D, S>>,
     o: ImportOptions = {},
   ): Promise<ImportReport> {
-    return this.#call(() =>
-      observeWork("import", this.name, { source: name }, () => importRecords(this.#kit, name, source, o)),
-    );
+    return this.#call(o, () => {
+      checkOptions(o, "onProgress");
+      checkFunction("source", source, SOURCE);
+      const opened = (since: string | null) => checkSource(source(since));
+      return observeWork("import", this.name, { source: name }, () => importRecords(this.#kit, name, opened, o));
+    });
   }
 
   prune(o: PruneOptions<S>): Promise<number> {
-    return this.#call(() => prune(this.#kit, o));
+    return this.#call(o, () => {
+      checkObject("options", o);
+      return prune(this.#kit, o);
+    });
   }
 
   watch(o: WatchOptions<S> = {}): AsyncIterableIterator<StateTransition<D, S>> {
+    checkOptions(o);
     this.#kit.scope(o.signal);
     return watch(this.#kit, o, this.#stop.signal);
   }
 
   verify(o: AbortOptions = {}): Promise<VerifyReport> {
-    return this.#call(() => verify(this.#kit, o.signal));
+    return this.#call(o, () => verify(this.#kit, o.signal));
   }
 
   stats(o: AbortOptions = {}): Promise<StateStats> {
-    return this.#call(async () => {
+    return this.#call(o, async () => {
       const { store } = this.#kit;
       const scope = this.#kit.scope(o.signal);
       const mirror = await store.outboxStats(scope);
@@ -198,14 +223,14 @@ export class OpenStateIndex<D, S extends string> implements StateIndex<D, S> {
 
   #change(
     kind: ChangeKind,
-    id: string,
-    signal: AbortSignal | undefined,
+    givenId: () => unknown,
+    options: AbortOptions,
     decide: (current: StoredRow | null, moment: Moment) => Next,
     o?: { expectAbsent: boolean },
   ): Promise<StateRecord<D, S>> {
-    return this.#call(() => {
-      checkId(id);
-      const scope = this.#kit.scope(signal);
+    return this.#call(options, () => {
+      const id = checkId(givenId());
+      const scope = this.#kit.scope(options.signal);
       const telemetry = observeChange(this.name, kind);
       if (telemetry === null) return this.#inTurn(id, scope, decide, o);
       const observed = { ...scope, onCommit: telemetry.onCommit };
@@ -222,11 +247,25 @@ export class OpenStateIndex<D, S extends string> implements StateIndex<D, S> {
     return this.#serial.run(id, scope.signal, () => this.#kit.change(id, scope, decide, o));
   }
 
-  #call<T>(run: () => Promise<T>): Promise<T> {
+  #call<T>(o: unknown, run: () => Promise<T>): Promise<T> {
     try {
+      checkOptions(o);
       return this.#calls.track(run());
     } catch (error) {
       return Promise.reject(error);
     }
   }
+}
+
+function idOf(record: { id: string }): unknown {
+  checkObject("record", record);
+  return record.id;
+}
+
+const SOURCE = "a function that gives an async iterable";
+
+function checkSource<T>(source: AsyncIterable<T>): AsyncIterable<T> {
+  const { [Symbol.asyncIterator]: iterate } = (source ?? {}) as Partial<AsyncIterable<T>>;
+  if (typeof iterate !== "function") throw new InvalidArgumentError("source", source, SOURCE);
+  return source;
 }

@@ -1,5 +1,7 @@
 /** Swamp's artifacts as a source for `StateIndex.import`. */
 import { basename, join } from "node:path";
+import { checkObject, checkOptions, checkPath } from "../arguments.ts";
+import { InvalidArgumentError } from "../errors.ts";
 import { timeSlices } from "../slices.ts";
 import type { PendingDispatchState, StepLeaseState, WorkerState } from "../state/lifecycle.ts";
 import { DANGLING } from "../state/lifecycle.ts";
@@ -70,7 +72,12 @@ export async function* recordsFromArtifacts<D, S extends string>(
   kind: ArtifactKind<D, S>,
   options: ArtifactImportOptions<D> = {},
 ): AsyncIterableIterator<ImportItem<D, S>> {
+  checkPath("dataDir", dataDir);
+  checkObject("kind", kind, "a kind of artifact, such as stepLeaseArtifacts");
+  checkOptions(options);
   const { live, ...scanOptions } = options;
+  if (live !== undefined && typeof live?.[Symbol.asyncIterator] !== "function")
+    throw new InvalidArgumentError("live", live, "an async iterable of records, such as index.byState(…)");
   const { signal } = options;
   const known = await knownFrom(live, kind.type, signal);
   const withdrawn = new Set<string>();

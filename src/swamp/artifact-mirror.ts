@@ -1,6 +1,7 @@
 /** The other way: each change of a record in the index becomes the next version of its artifact. */
 import { mkdir, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
+import { checkFunction, checkObject, checkOptions, checkPath } from "../arguments.ts";
 import { UnsafePathError } from "../errors.ts";
 import { nextTurn } from "../slices.ts";
 import { flushDirectories, flushDirectory, writeNewFile } from "../state/files.ts";
@@ -42,6 +43,12 @@ export function artifactMirror<D, S extends string>(
   dataDir: string,
   options: ArtifactMirrorOptions<D, S>,
 ): StateMirror<D, S> {
+  checkPath("dataDir", dataDir);
+  checkObject("options", options);
+  checkOptions(options, "onWillWrite", "onWritten");
+  checkObject("kind", options.kind, "a kind of artifact, such as stepLeaseArtifacts");
+  for (const part of ["modelId", "modelName"] as const)
+    if (typeof options[part] !== "string") checkFunction(part, options[part], "a string or a function of a record");
   const { kind, onWillWrite, onWritten } = options;
   const flush = options.durability !== "written";
   const valueFor = (value: ArtifactMirrorOptions<D, S>["modelId"], record: StateRecord<D, S>) =>

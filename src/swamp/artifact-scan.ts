@@ -2,7 +2,8 @@
 import { type Dir, opendirSync } from "node:fs";
 import { join } from "node:path";
 import { type AbortOptions, delay } from "../abort.ts";
-import { DefinitionReadError, UnsafePathError } from "../errors.ts";
+import { checkOptions, checkPath } from "../arguments.ts";
+import { DefinitionReadError, InvalidArgumentError, UnsafePathError } from "../errors.ts";
 import { errnoOf } from "../permissions.ts";
 import { readStamp, STAMP_BYTES, unpackStamp } from "../scan/stamp.ts";
 import { type Slices, timeSlices } from "../slices.ts";
@@ -77,6 +78,7 @@ export async function* scanArtifacts(
   type: string,
   options: ArtifactScanOptions = {},
 ): AsyncIterableIterator<ArtifactResult> {
+  checkOptions(options, "items", "onProgress");
   const typeDir = typeDirectory(dataDir, type);
   const { signal } = options;
   signal?.throwIfAborted();
@@ -142,6 +144,8 @@ async function passTick(signal: AbortSignal | undefined): Promise<number> {
 }
 
 export function typeDirectory(dataDir: string, type: string): string {
+  checkPath("dataDir", dataDir);
+  if (typeof type !== "string") throw new InvalidArgumentError("type", type, "a type, such as swamp/step-lease");
   const parts = type.split("/");
   if (parts.some((part) => part === "" || part === "." || part === ".." || /[\0\\]/.test(part))) {
     throw new UnsafePathError(type, "a type is one or more names with / between them");

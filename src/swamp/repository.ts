@@ -1,6 +1,7 @@
 /** A swamp repository on disk: its definitions under `models/`, and those made for workers under `.swamp/auto-definitions/`. */
-import { join } from "node:path";
-import type { DefinitionCodec } from "../definitions/index.ts";
+import { isAbsolute, join } from "node:path";
+import { checkObject } from "../arguments.ts";
+import { checkCodec, type DefinitionCodec } from "../definitions/codec.ts";
 import {
   createDefinitionRepository,
   type DefinitionIndex,
@@ -10,6 +11,7 @@ import {
   openDefinitionIndex,
   type TypeRef,
 } from "../definitions/index.ts";
+import { InvalidArgumentError } from "../errors.ts";
 
 /** The name of the root of a repository's own definitions. */
 export const MODELS_ROOT = "models";
@@ -50,8 +52,13 @@ export interface SwampRepository<T, Type extends TypeRef = string> extends Async
 export async function openSwampRepository<T, Type extends TypeRef = string>(
   options: SwampRepositoryOptions<T, Type>,
 ): Promise<SwampRepository<T, Type>> {
+  checkObject("options", options);
   const { repoDir, autoDefinitionsDir, indexDir, codec, typeOf, stringify, lock, durability, onWillWrite, onChange } =
     options;
+  for (const [name, path] of Object.entries({ repoDir, autoDefinitionsDir, indexDir }))
+    if ((path !== undefined || name === "repoDir") && !(typeof path === "string" && isAbsolute(path)))
+      throw new InvalidArgumentError(name, path, "an absolute path");
+  checkCodec(codec);
   const index = await openDefinitionIndex({
     ...options,
     roots: [

@@ -1,5 +1,6 @@
 /** The keyed queue: who may run when. The lines themselves are in `lines.ts`. */
 import { type AbortOptions, abortable, type Deferred, deferred } from "../abort.ts";
+import { checkOptions } from "../arguments.ts";
 import { Roll } from "../churn.ts";
 import { ClosedError, InvalidArgumentError, NestedTransitionError, QueueFullError } from "../errors.ts";
 import { Lines } from "./lines.ts";
@@ -32,12 +33,15 @@ class KeyedQueue implements TransitionQueue {
   #becameIdle: Deferred<void> | null = null;
 
   constructor(options: TransitionQueueOptions) {
+    checkOptions(options, "onSlow");
     const { slowAfterMs, onSlow } = options;
     this.#name = options.name ?? "";
     this.#concurrency = bound("concurrency", options.concurrency);
     this.#maxPendingPerKey = bound("maxPendingPerKey", options.maxPendingPerKey);
     if (slowAfterMs !== undefined && !(slowAfterMs > 0))
       throw new InvalidArgumentError("slowAfterMs", slowAfterMs, "a number of milliseconds above 0");
+    if (slowAfterMs !== undefined && onSlow === undefined)
+      throw new InvalidArgumentError("onSlow", onSlow, "a function that is told what slowAfterMs finds");
     this.#slow =
       slowAfterMs === undefined || onSlow === undefined
         ? null
@@ -75,7 +79,7 @@ class KeyedQueue implements TransitionQueue {
     options?: AbortOptions,
   ): Promise<R> {
     const telemetry = observeTransition();
-    const result = this.#run(key, fn, options?.signal, telemetry);
+    const result = this.#run(key, fn, options, telemetry);
     return telemetry === null ? result : telemetry.settled(result);
   }
 
@@ -83,9 +87,11 @@ class KeyedQueue implements TransitionQueue {
   async #run<R>(
     key: string | readonly string[],
     fn: (signal: AbortSignal) => R | Promise<R>,
-    signal: AbortSignal | undefined,
+    options: AbortOptions | undefined,
     telemetry: TransitionTelemetry | null,
   ): Promise<R> {
+    checkOptions(options);
+    const signal = options?.signal;
     const transition = this.#admit(key, fn, signal, telemetry);
     const free = this.#lines.enter(transition) && this.#running.size < this.#concurrency;
     if (free) this.#start(transition);
@@ -103,7 +109,8 @@ class KeyedQueue implements TransitionQueue {
     }
   }
 
-  idle(options?: AbortOptions): Promise<void> {
+  async idle(options?: AbortOptions): Promise<void> {
+    checkOptions(options);
     if (options?.signal?.aborted) return Promise.reject(options.signal.reason);
     if (this.size === 0) return Promise.resolve();
     this.#becameIdle ??= deferred();
@@ -111,6 +118,7 @@ class KeyedQueue implements TransitionQueue {
   }
 
   async close(options?: AbortOptions): Promise<void> {
+    checkOptions(options);
     const signal = options?.signal;
     signal?.throwIfAborted();
     this.#closed = true;
