@@ -1,7 +1,7 @@
 /** The directories of types: made, checked, flushed and removed. */
 import fs from "node:fs";
-import { dirname } from "node:path";
 import { KeyTable } from "../churn.ts";
+import { makeDirectory } from "../directories.ts";
 import { UnsafePathError } from "../errors.ts";
 import { flushDescriptor } from "./write.ts";
 import { codeOf, writing } from "./write-errors.ts";
@@ -37,19 +37,6 @@ export function makeTypeDirectory(root: string, type: string): { dir: string; ch
     }
     return { dir, changed };
   });
-}
-
-/** `mkdir -p`; `changed` gets the directories that have a new entry by it. */
-export function makeDirectory(path: string, changed: string[]): void {
-  if (fs.statSync(path, { throwIfNoEntry: false })?.isDirectory()) return;
-  const parent = dirname(path);
-  if (parent !== path) makeDirectory(parent, changed);
-  try {
-    fs.mkdirSync(path);
-    changed.push(parent);
-  } catch (error) {
-    if (codeOf(error) !== "EEXIST" || !fs.statSync(path).isDirectory()) throw error;
-  }
 }
 
 /** Whether the directory of `type` still is what {@link makeTypeDirectory} made of it. */

@@ -1,7 +1,8 @@
 /** Saying that this process lives, in a way that ends with it: a lock on `instances/{instanceId}`. */
-import { mkdirSync, readdirSync, realpathSync, renameSync, rmSync, statSync } from "node:fs";
-import { join } from "node:path";
+import { readdirSync, realpathSync, renameSync, rmSync, statSync } from "node:fs";
+import { join, resolve } from "node:path";
 import { checkPath } from "../arguments.ts";
+import { makeDirectory } from "../directories.ts";
 import { type FileLock, tryFileLock } from "../lock/file-lock.ts";
 import { currentProcessIdentity } from "../process-identity.ts";
 import { INSTANCE_ID } from "./identity.ts";
@@ -31,7 +32,7 @@ type Announced = Map<string, { lock: FileLock; path: string; count: number }>;
  */
 export async function announceInstance(instancesDir: string): Promise<InstanceAnnouncement> {
   checkPath("instancesDir", instancesDir);
-  mkdirSync(instancesDir, { recursive: true });
+  makeDirectory(resolve(instancesDir));
   const dir = realpathSync(instancesDir);
   const announced = registry();
   let entry = announced.get(dir);

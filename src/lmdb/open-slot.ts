@@ -1,7 +1,8 @@
 /** Opening the environment in a slot that this process holds: what is there is used, or set aside for a new one. */
-import { mkdirSync, readdirSync } from "node:fs";
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { RootDatabase, RootDatabaseOptionsWithPath } from "lmdb";
+import { makeDirectory } from "../directories.ts";
 import { damageOf } from "./damage.ts";
 import { DATA_FILE, type EnvironmentLimits, environmentOptions } from "./shared.ts";
 import {
@@ -42,7 +43,7 @@ export function openSlot(
     setAside(slot);
     warn(`The index at ${slot.path} cannot be used: ${freshReason}. It was set aside, and is built anew.`);
   }
-  mkdirSync(slot.path, { recursive: true });
+  makeDirectory(slot.path);
   writeDescription(slot.path, description);
   writeOpenSession(slot.path, 0);
   return { root: open(options), freshReason };

@@ -9,9 +9,10 @@
  * {dir}/0.aside-{milliseconds}/    the last environment that could not be used
  * ```
  */
-import { mkdirSync, readdirSync, realpathSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { readdirSync, realpathSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
+import { makeDirectory } from "../directories.ts";
 import { type FileLock, tryFileLock } from "../lock/file-lock.ts";
 
 export interface Slot {
@@ -33,7 +34,7 @@ const CACHE_TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# A cache: it ca
 
 /** Makes the directory and its markers; returns its real path. */
 export function prepareDirectory(dir: string): string {
-  mkdirSync(dir, { recursive: true });
+  makeDirectory(dir);
   writeIfAbsent(join(dir, NO_SYNC_FILE), "A cache of this machine: do not sync it. It can be deleted at any time.\n");
   writeIfAbsent(join(dir, "CACHEDIR.TAG"), CACHE_TAG);
   return realpathSync(dir);

@@ -1,8 +1,8 @@
 /** A file lock that a process holds as long as anybody in it needs it: what is exclusive within is settled elsewhere. */
-import { mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 import { abortable } from "../abort.ts";
 import { KeyTable } from "../churn.ts";
+import { makeDirectory } from "../directories.ts";
 import { acquireFileLock, type FileLock } from "./file-lock.ts";
 
 interface Mutex {
@@ -67,7 +67,7 @@ async function acquire(path: string, signal: AbortSignal): Promise<FileLock> {
     return await acquireFileLock(path, { signal });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
-    mkdirSync(dirname(path), { recursive: true });
+    makeDirectory(dirname(path));
     return acquireFileLock(path, { signal });
   }
 }

@@ -1,10 +1,11 @@
 /** Control-plane records as plain files: `link(2)` decides who was first, `rename(2)` replaces whole. */
-import { link, mkdir, readdir, readFile, rename, rm, rmdir, stat, unlink } from "node:fs/promises";
+import { link, readdir, readFile, rename, rm, rmdir, stat, unlink } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import pLimit from "p-limit";
 import type { AbortOptions } from "../abort.ts";
 import { checkSignal } from "../arguments.ts";
 import { Underway } from "../churn.ts";
+import { makeDirectoryLater } from "../directories.ts";
 import {
   ClosedError,
   InvalidArgumentError,
@@ -55,7 +56,7 @@ class FileControlPlane implements ControlPlaneStore {
 
   async open(): Promise<void> {
     await typed(this.#dir, async () => {
-      await mkdir(this.#drafts, { recursive: true });
+      await makeDirectoryLater(this.#drafts);
       await flushDirectories(this.#drafts, this.#dir);
       await this.#removeAbandoned();
     });
@@ -134,7 +135,7 @@ class FileControlPlane implements ControlPlaneStore {
       try {
         await writeNewFile(draft, data);
         signal?.throwIfAborted();
-        await mkdir(dirname(path), { recursive: true });
+        await makeDirectoryLater(dirname(path));
         signal?.throwIfAborted();
         const result = await place(draft);
         // Gone: somebody has deleted the record since, and the empty directory with it.
@@ -145,7 +146,7 @@ class FileControlPlane implements ControlPlaneStore {
           await this.#removeEmpty(dirname(path)); // What was made for this record.
           throw error;
         }
-        await mkdir(this.#drafts, { recursive: true });
+        await makeDirectoryLater(this.#drafts);
       } finally {
         await rm(draft, { force: true });
       }

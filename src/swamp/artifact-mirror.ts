@@ -2,6 +2,7 @@
 import { mkdir, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { checkFunction, checkObject, checkOptions, checkPath } from "../arguments.ts";
+import { makeDirectoryLater } from "../directories.ts";
 import { UnsafePathError } from "../errors.ts";
 import { nextTurn } from "../slices.ts";
 import { flushDirectories, flushDirectory, writeNewFile } from "../state/files.ts";
@@ -92,7 +93,7 @@ export function artifactMirror<D, S extends string>(
 
 /** Makes the directory of the next version, whoever else makes one at this moment. */
 async function makeVersion(item: string, dataDir: string, flushParents: boolean): Promise<number> {
-  await mkdir(item, { recursive: true });
+  await makeDirectoryLater(item);
   if (flushParents) await flushDirectories(dirname(item), dataDir);
   for (let version = (versionsIn(listNames(item) ?? [])[0] ?? 0) + 1; ; version++) {
     try {

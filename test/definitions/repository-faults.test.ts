@@ -234,7 +234,16 @@ describe("the order of a save's calls", () => {
     const world = await openWorld("exact");
     const repository = world.repository(flushed);
     const created = await callsOf(world, () => repository.save("t", thing(1, "app")));
-    const made = ["mkdirSync dir", ...draft, "linkSync draft", "unlinkSync draft", "fsync dir", "fsync dir"];
+    // The root, with the lock's directory in it, and the type's.
+    const made = [
+      "mkdirSync dir",
+      "mkdirSync dir",
+      ...draft,
+      "linkSync draft",
+      "unlinkSync draft",
+      "fsync dir",
+      "fsync dir",
+    ];
     expect(created).toEqual(made);
     const replaced = await callsOf(world, () => repository.save("t", thing(1, "app", "x")));
     expect(replaced).toEqual([...draft, "renameSync draft", "unlinkSync draft", "fsync dir"]);
