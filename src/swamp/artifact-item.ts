@@ -83,7 +83,7 @@ function isComplete(reading: ItemReading): boolean {
 function readVersion(dir: string, version: number): ItemReading {
   const at = join(dir, String(version));
   const text = readIfThere(join(at, METADATA));
-  const metadata = text === null ? null : parseMetadata(text);
+  const metadata = text === null ? null : parseMetadata(text, join(at, METADATA));
   if (typeof metadata === "string") return problem(`metadata is not valid: ${metadata}`);
   if (metadata?.renamedTo != null) return renamed(dir, metadata.renamedTo);
   if (metadata?.lifecycle === "deleted") return { kind: "ignored", reason: "deleted" };

@@ -1,5 +1,7 @@
 /** An artifact's `metadata.yaml`, as far as this library looks into it. */
 import { sha256 } from "../digest.ts";
+import { DefinitionReadError } from "../errors.ts";
+import { errnoOf, missingPermission } from "../permissions.ts";
 import { DEFAULT_KEYS } from "../scan/model.ts";
 import { parser } from "../scan/parse.ts";
 import { recognize } from "../scan/recognize.ts";
@@ -19,11 +21,13 @@ export interface ArtifactMetadata {
 }
 
 /** The metadata, or in one line what is wrong with it. */
-export function parseMetadata(bytes: Uint8Array): ArtifactMetadata | string {
+export function parseMetadata(bytes: Uint8Array, path: string): ArtifactMetadata | string {
   let document: unknown;
   try {
     document = parseYaml(bytes);
   } catch (error) {
+    // That the parser may not read a variable of its own is no fault of the file's.
+    if (missingPermission(error) !== null) throw new DefinitionReadError(path, errnoOf(error), { cause: error });
     return String((error as Error).message).split("\n", 1)[0] ?? "not YAML";
   }
   if (!isRecord(document)) return "not a mapping";

@@ -16,6 +16,17 @@ const uses: Record<string, () => Promise<unknown>> = {
     for await (const each of scan(models)) found.push(each.ok ? each.entry.name : each.problem.message);
     return found;
   },
+  artifacts: async () => {
+    const item = join(dir, "data", "swamp", "worker", "m", "state-main");
+    mkdirSync(join(item, "1"), { recursive: true });
+    writeFileSync(join(item, "latest"), "1");
+    writeFileSync(join(item, "1", "raw"), "{}");
+    writeFileSync(join(item, "1", "metadata.yaml"), "id: i1\nname: state-main\nx: &y {z: 1}\n");
+    const { scanArtifacts } = await import("../../src/swamp/index.ts");
+    const kinds: string[] = [];
+    for await (const { kind } of scanArtifacts(join(dir, "data"), "swamp/worker")) kinds.push(kind);
+    return kinds;
+  },
   definitions: async () => {
     const { openDefinitionIndex } = await import("../../src/definitions/index.ts");
     await using index = await openDefinitionIndex({

@@ -44,6 +44,12 @@ describe("on Deno", () => {
     });
   });
 
+  test("so does a scan of artifacts, whose metadata it does not blame", () => {
+    expect(use("artifacts", "read", "write", "env")).toEqual({ gives: ["artifact", "mark"] });
+    const message = expect.stringContaining("--allow-env");
+    expect(use("artifacts", "read", "write")).toMatchObject({ code: "DEFINITION_READ", message });
+  });
+
   test("the definition index needs read, write, ffi and env, and sys to be exact", () => {
     expect(use("definitions", "read", "write", "ffi", "env", "sys")).toEqual({
       gives: { name: "a", freshness: "exact", reason: null },
