@@ -1,5 +1,5 @@
 /** Swamp's artifacts as a source for `StateIndex.import`. */
-import { basename, join } from "node:path";
+import { basename, join, resolve } from "node:path";
 import { checkObject, checkOptions, checkPath } from "../arguments.ts";
 import { InvalidArgumentError } from "../errors.ts";
 import { timeSlices } from "../slices.ts";
@@ -105,7 +105,7 @@ export async function* recordsFromArtifacts<D, S extends string>(
   const slices = timeSlices(signal);
   for (const record of known.values()) {
     if (slices.due()) await slices.pause();
-    const path = join(dataDir, record.origin);
+    const path = resolve(dataDir, record.origin);
     if (!withdrawn.has(path) && listNames(path) !== null) continue;
     yield elsewhere(dataDir, kind, record.id) ?? {
       id: record.id,

@@ -1,6 +1,6 @@
 /** The other way: each change of a record in the index becomes the next version of its artifact. */
 import { mkdir, rename, rm } from "node:fs/promises";
-import { basename, dirname, join } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { checkFunction, checkObject, checkOptions, checkPath } from "../arguments.ts";
 import { makeDirectoryLater } from "../directories.ts";
 import { UnsafePathError } from "../errors.ts";
@@ -45,6 +45,8 @@ export function artifactMirror<D, S extends string>(
   options: ArtifactMirrorOptions<D, S>,
 ): StateMirror<D, S> {
   checkPath("dataDir", dataDir);
+  // The current directory may be another one when a change is delivered.
+  const base = resolve(dataDir);
   checkObject("options", options);
   checkOptions(options, "onWillWrite", "onWritten");
   checkObject("kind", options.kind, "a kind of artifact, such as stepLeaseArtifacts");
@@ -61,7 +63,7 @@ export function artifactMirror<D, S extends string>(
     if (!origin.startsWith(`${kind.type}/`) || parts.length !== 2 || !parts.every(isFileName)) {
       throw new UnsafePathError(origin, `an artifact of this kind lies at ${kind.type}/{modelId}/{dataName}`);
     }
-    return join(dataDir, origin);
+    return join(base, origin);
   }
 
   async function write({ record }: StateTransition<D, S>): Promise<MirrorReceipt | undefined> {
@@ -74,7 +76,7 @@ export function artifactMirror<D, S extends string>(
       return { path: item, version: current.version, metadata: { ...current.metadata.document } };
     }
     const content = Buffer.from(JSON.stringify(contentOf(kind, record)));
-    const version = await makeVersion(item, dataDir, current.kind === "absent" && flush);
+    const version = await makeVersion(item, base, current.kind === "absent" && flush);
     const metadata = describeVersion({
       previous: current.kind === "artifact" ? current.metadata.document : null,
       name: basename(item),

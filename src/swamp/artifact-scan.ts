@@ -1,6 +1,6 @@
 /** Every data item of a type in swamp's data directory, and of those only what is new since a watermark. */
 import { type Dir, opendirSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { type AbortOptions, delay } from "../abort.ts";
 import { checkOptions, checkPath } from "../arguments.ts";
 import { DefinitionReadError, InvalidArgumentError, UnsafePathError } from "../errors.ts";
@@ -150,7 +150,7 @@ export function typeDirectory(dataDir: string, type: string): string {
   if (parts.some((part) => part === "" || part === "." || part === ".." || /[\0\\]/.test(part))) {
     throw new UnsafePathError(type, "a type is one or more names with / between them");
   }
-  return join(dataDir, ...parts);
+  return resolve(dataDir, ...parts);
 }
 
 interface Item {

@@ -10,7 +10,7 @@ import {
   utimesSync,
   writeFileSync,
 } from "node:fs";
-import { basename, join } from "node:path";
+import { basename, join, relative } from "node:path";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { writeArtifact, writeVersion } from "../../examples/support/artifacts.ts";
@@ -401,4 +401,11 @@ describe("a scan of artifacts", () => {
     }
     expect(readFileSync(join(item, "1", "raw")).length).toBe(256);
   });
+});
+
+test("paths are absolute, also below a data directory that is given relative to the current one", async () => {
+  const dataDir = tempDir();
+  const item = writeArtifact(dataDir, { type: TYPE, modelId: "m", name: "lease-1", versions: [{}] });
+  const { read } = await scanOnce(relative(process.cwd(), dataDir));
+  expect([...read.keys()]).toEqual([item]);
 });
