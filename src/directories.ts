@@ -19,32 +19,32 @@ export function makeDirectory(path: string, changed: string[] = []): void {
   }
 }
 
-/** The same, off this thread. */
+/** Others may remove what has just been made, again and again; a kernel that makes none says the same each time. */
+const ATTEMPTS = 100;
+
+/** The same, off this thread, and also while others remove the directories above that are empty. */
 export async function makeDirectoryLater(path: string): Promise<void> {
-  try {
-    await makeOne(path);
-  } catch (error) {
-    const parent = dirname(path);
-    if (codeOf(error) !== "ENOENT" || parent === path) throw error;
-    await makeDirectoryLater(parent);
-    await makeOne(path);
+  const parent = dirname(path);
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await mkdir(path);
+    } catch (error) {
+      const code = codeOf(error);
+      const found = code === "ENOENT" ? "nothing" : await look(path);
+      // A file system that may not be written refuses before it says that the directory is there.
+      if (found === "directory") return;
+      const goes = code === "ENOENT" ? parent !== path : code === "EEXIST" && found === "nothing";
+      if (!goes || attempt === ATTEMPTS) throw error;
+      if (code === "ENOENT" && (await look(parent)) === "nothing") await makeDirectoryLater(parent);
+    }
   }
 }
 
-async function makeOne(path: string): Promise<void> {
+async function look(path: string): Promise<"directory" | "nothing" | "something else"> {
   try {
-    await mkdir(path);
+    return (await stat(path)).isDirectory() ? "directory" : "something else";
   } catch (error) {
-    // A system that may not be written says so of a directory that is there, too.
-    if (codeOf(error) === "ENOENT" || !(await isDirectory(path))) throw error;
-  }
-}
-
-async function isDirectory(path: string): Promise<boolean> {
-  try {
-    return (await stat(path)).isDirectory();
-  } catch {
-    return false;
+    return codeOf(error) === "ENOENT" ? "nothing" : "something else";
   }
 }
 

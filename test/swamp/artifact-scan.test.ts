@@ -405,7 +405,15 @@ describe("a scan of artifacts", () => {
 
 test("paths are absolute, also below a data directory that is given relative to the current one", async () => {
   const dataDir = tempDir();
-  const item = writeArtifact(dataDir, { type: TYPE, modelId: "m", name: "lease-1", versions: [{}] });
+  const item = writeArtifact(dataDir, {
+    type: TYPE,
+    modelId: "m",
+    modelName: "leases",
+    specName: "lease",
+    name: "lease-1",
+    createdAt: 1_790_000_000_000,
+    versions: [{}],
+  });
   const { read } = await scanOnce(relative(process.cwd(), dataDir));
   expect([...read.keys()]).toEqual([item]);
 });
