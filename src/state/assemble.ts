@@ -1,7 +1,5 @@
 /** Puts the parts of a state index together, over its store. Loaded by open.ts, which has checked what is given. */
-import { makeDirectory } from "../directories.ts";
 import { StateStoreUnavailableError, TussockError } from "../errors.ts";
-import { fileSystemOf } from "../ffi/file-system.ts";
 import { missingPermission } from "../permissions.ts";
 import { MirrorDelivery } from "./delivery.ts";
 import { fillKeys } from "./keying.ts";
@@ -57,7 +55,6 @@ async function openRecords<D, S extends string>(checked: Checked<D, S>): Promise
   } as const;
   try {
     if ("dir" in where) {
-      prepareDirectory(where.dir);
       const lease = await acquireStore(where.dir, flushed, { signal, deadlineMs });
       return await releasedIfItFails(lease, () => SqliteRecords.register(lease, wanted, scope));
     }
@@ -67,17 +64,6 @@ async function openRecords<D, S extends string>(checked: Checked<D, S>): Promise
     if (error instanceof TussockError || missingPermission(error) === null) throw error;
     const place = "dir" in where ? where.dir : "in PostgreSQL";
     throw new StateStoreUnavailableError(place, (error as Error).message, { cause: error });
-  }
-}
-
-/** Where it is refused for its file system, nothing is made. */
-function prepareDirectory(dir: string): void {
-  if (fileSystemOf(dir).network) return;
-  try {
-    makeDirectory(dir);
-  } catch (error) {
-    const why = `the directory cannot be made or read (${(error as Error).message})`;
-    throw new StateStoreUnavailableError(dir, why, { cause: error });
   }
 }
 

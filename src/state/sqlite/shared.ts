@@ -1,7 +1,8 @@
 /** The stores that this process has open, so that several indexes on one directory share one writer and one connection. */
-import { mkdirSync, realpathSync } from "node:fs";
+import { realpathSync } from "node:fs";
 import { resolve } from "node:path";
 import { abortable } from "../../abort.ts";
+import { makeDirectory } from "../../directories.ts";
 import { StateStoreUnavailableError, UnsupportedFileSystemError } from "../../errors.ts";
 import { fileSystemOf } from "../../ffi/file-system.ts";
 import { VERSION } from "../../version.ts";
@@ -85,7 +86,7 @@ function realDirectory(dir: string): string {
   const path = resolve(dir);
   refuseNetwork(path);
   try {
-    mkdirSync(path, { recursive: true });
+    makeDirectory(path);
     return realpathSync(path);
   } catch (error) {
     throw new StateStoreUnavailableError(path, `the directory cannot be made or read (${(error as Error).message})`, {

@@ -4,6 +4,7 @@ import { setImmediate } from "node:timers";
 import { MessageChannel, type MessagePort, Worker } from "node:worker_threads";
 import { delay } from "../../abort.ts";
 import { forget, Gate, shutAtExit } from "../../gate.ts";
+import { environmentVariable } from "../../permissions.ts";
 import { nextTurn } from "../../slices.ts";
 import type { FromWriter, ToWriter } from "./protocol.ts";
 import { type PackedFromWriter, packToWriter, unpackFromWriter } from "./wire.ts";
@@ -38,7 +39,7 @@ export interface HostEvents {
 /** A bundle may have left the worker's program behind; asked first, since Deno complains of that on standard error. */
 export function workersAllowed(): boolean {
   const url = workerUrl();
-  return !process.env["TUSSOCK_NO_WORKERS"] && url.protocol === "file:" && existsSync(url);
+  return !environmentVariable("TUSSOCK_NO_WORKERS") && url.protocol === "file:" && existsSync(url);
 }
 
 function workerUrl(): URL {
