@@ -4,6 +4,7 @@ import { type Deferred, deferred } from "../abort.ts";
 import { DefinitionReadError, IndexUnavailableError } from "../errors.ts";
 import { forget, Gate, shutAtExit } from "../gate.ts";
 import type { ExamineOptions } from "../scan/examine.ts";
+import { nextTurn } from "../slices.ts";
 import {
   type AppliedPlace,
   type ApplyResult,
@@ -50,6 +51,8 @@ export class WorkerEngine implements IndexEngine {
     const { parse, ...plain } = examine;
     const gate = Gate.memory();
     const data: WorkerData = { path, examine: { ...plain, deferParsing: parse !== undefined }, gate };
+    // Deno starts a thread on the caller's, for 20 ms: not in the turn in which the store was opened.
+    await nextTurn();
     let worker: Worker;
     try {
       worker = new Worker(workerFile(), {
