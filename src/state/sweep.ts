@@ -129,6 +129,9 @@ class Sweep<D, S extends string> {
     for (const id of late) await this.#lookAgain(id);
     await this.#handOver();
     await this.#ahead.settled();
+    // Of those behind the last that qualified nobody has been told.
+    this.#report.examined += this.#batch.examined;
+    this.#batch = this.#begin();
   }
 
   /** Of those behind `from`: the ids of all that are there by now and say that they have entered since the sweep began. A clock may have been put back. */
@@ -201,6 +204,7 @@ class Sweep<D, S extends string> {
   /** Goes on before it is written. @throws what became of the batch before */
   async #handOver(): Promise<void> {
     const batch = this.#batch;
+    if (batch.changes.length === 0) return;
     // To hand many over takes its time, too.
     if (batch.changes.length > READ) await this.#slices.pause();
     await this.#ahead.run(() => this.#apply(batch));
