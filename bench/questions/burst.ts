@@ -6,7 +6,7 @@ import { type Context, count, lookupSizes } from "../support/context.ts";
 import {
   newName,
   openReady,
-  removeLeftovers,
+  removeCreated,
   repositoryOver,
   type Stored,
   storedDefinitions,
@@ -102,12 +102,12 @@ class Subject {
 
   /** As it was before, and known to be. */
   async tidy(): Promise<void> {
-    removeLeftovers(this.stored.typeDir);
+    removeCreated(this.stored.typeDir);
     await this.index.findByName(TYPE, newName());
   }
 
   async close(): Promise<void> {
-    removeLeftovers(this.stored.typeDir);
+    removeCreated(this.stored.typeDir);
     await this.index.close();
   }
 }

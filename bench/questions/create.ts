@@ -10,7 +10,7 @@ import { type Context, count, MOST_SCANNED } from "../support/context.ts";
 import {
   newName,
   openReady,
-  removeLeftovers,
+  removeCreated,
   repositoryOver,
   storedDefinitions,
   TYPE,
@@ -33,7 +33,7 @@ export async function answer(context: Context): Promise<Answer> {
     await repository.resolveOrCreate(TYPE, name, () => ({ id: repository.nextId(), name }));
   };
   const tidy = async (): Promise<void> => {
-    removeLeftovers(stored.typeDir);
+    removeCreated(stored.typeDir);
     await index.findByName(TYPE, newName());
   };
   const scan = linearScan(stored.roots.map(({ dir }) => dir));
@@ -60,7 +60,7 @@ export async function answer(context: Context): Promise<Answer> {
       ],
     };
   } finally {
-    removeLeftovers(stored.typeDir);
+    removeCreated(stored.typeDir);
     await floor.close();
     await index.close();
   }

@@ -8,7 +8,7 @@ import {
   NOBODY,
   openIndex,
   openReady,
-  removeLeftovers,
+  removeCreated,
   repositoryOver,
   storedDefinitions,
   storedNames,
@@ -31,7 +31,7 @@ export async function answer(context: Context): Promise<Answer> {
   const index = await openReady(context, stored);
   const repository = await repositoryOver(context, index);
   const tidy = async (): Promise<void> => {
-    removeLeftovers(stored.typeDir);
+    removeCreated(stored.typeDir);
     await index.findByName(TYPE, NOBODY);
   };
   const many = context.quick ? 100 : 1_000;
@@ -52,7 +52,7 @@ export async function answer(context: Context): Promise<Answer> {
       [`${count(many)} new names`]: { work: () => createAtOnce(repository, many), after: tidy },
     });
     // The kernel marks a directory's files for whoever watches it first: with another watcher there, opening costs less.
-    removeLeftovers(stored.typeDir);
+    removeCreated(stored.typeDir);
     await index.close();
     const opening = await holdsDuring(context, {
       nothing,
@@ -64,7 +64,7 @@ export async function answer(context: Context): Promise<Answer> {
     });
     return { rows: [...rowsOf(context, serving), ...rowsOf(context, opening)] };
   } finally {
-    removeLeftovers(stored.typeDir);
+    removeCreated(stored.typeDir);
     await index.close();
   }
 }

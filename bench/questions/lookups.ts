@@ -54,32 +54,28 @@ async function subjectOf(context: Context, n: number): Promise<Subject> {
   // What is looked at first is cold: the kernel's caches have all files, or whoever comes first pays for the others.
   for (const name of known) readDocument(pathOf(name));
   const documentJson = JSON.stringify(readDocument(pathOf(known[0] ?? "")));
-  // A kernel that gives memory back early forgets files between two rounds, and whoever came first would pay for it again.
-  const warm = (contestant: Contestant): Contestant => ({
-    ...contestant,
-    before: () => {
-      for (const name of known) stat(pathOf(name));
+  // A kernel that gives memory back early forgets files and mapped pages between two rounds, and who came first would pay for it.
+  const warm = (of: (name: string) => unknown): Contestant => ({
+    ...over(known, of),
+    before: async () => {
+      for (const name of known) await of(name);
     },
   });
   const contestants: Record<string, Contestant> = {
-    hit: warm(over(known, (name) => index.findByName(TYPE, name))),
-    "hit map": over(known, map),
-    "hit sqlite": over(known, sqlite),
-    "hit floor": warm(
-      over(known, (name) => {
-        get(name);
-        stat(pathOf(name));
-      }),
-    ),
-    repository: warm(over(known, (name) => repository.findByName(TYPE, name))),
+    hit: warm((name) => index.findByName(TYPE, name)),
+    "hit map": warm(map),
+    "hit sqlite": warm(sqlite),
+    "hit floor": warm((name) => {
+      get(name);
+      stat(pathOf(name));
+    }),
+    repository: warm((name) => repository.findByName(TYPE, name)),
     "repository file": over(known, (name) => codec.decode(readDocument(pathOf(name)), undefined as never), 4),
-    "repository floor": warm(
-      over(known, (name) => {
-        get(name);
-        stat(pathOf(name));
-        JSON.parse(documentJson);
-      }),
-    ),
+    "repository floor": warm((name) => {
+      get(name);
+      stat(pathOf(name));
+      JSON.parse(documentJson);
+    }),
     miss: over(unknown, (name) => index.findByName(TYPE, name)),
     "miss map": over(unknown, map),
     "miss sqlite": over(unknown, sqlite),

@@ -115,10 +115,23 @@ export function cycle<T>(items: readonly T[]): () => T {
 let created = 0;
 
 export function newName(): string {
-  return `bench-${process.pid}-${created++}`;
+  return nameOf(created++);
 }
 
-/** Removes what this process has created, and what one that was ended early has left behind. */
+function nameOf(n: number): string {
+  return `bench-${process.pid}-${n}`;
+}
+
+/** By directory: so many of the names were removed. */
+const removed = new Map<string, number>();
+
+/** Removes what was created there under new names. Without a listing, whose garbage would be in the way of what is measured next. */
+export function removeCreated(typeDir: string): void {
+  for (let n = removed.get(typeDir) ?? 0; n < created; n++) rmSync(join(typeDir, `${nameOf(n)}.yaml`), { force: true });
+  removed.set(typeDir, created);
+}
+
+/** Removes all that this process has created, and what one that was ended early has left behind. */
 export function removeLeftovers(typeDir: string): void {
   for (const filename of readdirSync(typeDir)) {
     const pid = Number(/^bench-(\d+)-/.exec(filename)?.[1] ?? Number.NaN);
