@@ -48,10 +48,10 @@ export function fullTable(results: Results): string {
   return lines.join("\n");
 }
 
-/** The largest size of each row, and the best known way beside it. */
+/** The largest size of each row, and what else misses a goal, with the best known way beside it. */
 export function shortTable(results: Results): string {
   const lines = ["| | at | ours | beside | goal |", "|---|---|---|---|---|"];
-  for (const row of largestOfEach(results.rows)) {
+  for (const row of largestOrMissing(results.rows)) {
     lines.push(
       cells([
         PAGE[row.id].question,
@@ -74,10 +74,10 @@ function inOrder(rows: readonly Row[]): Row[] {
   return rows.toSorted((a, b) => places.indexOf(a.id) - places.indexOf(b.id));
 }
 
-function largestOfEach(rows: readonly Row[]): Row[] {
-  const last = new Map<string, Row>();
-  for (const row of inOrder(rows)) last.set(row.id, row);
-  return [...last.values()];
+function largestOrMissing(rows: readonly Row[]): Row[] {
+  const sorted = inOrder(rows);
+  const misses = (row: Row): boolean => row.verdicts.some(({ reached }) => !reached);
+  return sorted.filter((row, at) => row.id !== sorted[at + 1]?.id || misses(row));
 }
 
 function unanswered({ rows, runtime }: Results): RowId[] {
