@@ -88,7 +88,9 @@ describe("a table", () => {
     expect(lines.map((line) => line.split(" | ")[1])).toEqual(["N = 50,000", "N = 50,000"]);
     const { rows } = resultsOf();
     const missing = row("hit", "N = 1", seriesOf(3), { verdicts: [atMost(3, 2, "≤ 2 ms")] });
-    const more = shortTable(resultsOf({ rows: [missing, ...rows] })).split("\n").slice(2);
+    const more = shortTable(resultsOf({ rows: [missing, ...rows] }))
+      .split("\n")
+      .slice(2);
     expect(more.map((line) => line.split(" | ")[1])).toEqual(["N = 1", "N = 50,000", "N = 50,000"]);
   });
 
