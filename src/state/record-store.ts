@@ -107,8 +107,6 @@ export interface RecordStore {
   /** The row as this process wrote it lately, if it remembers; by now it may be another, or gone. */
   recall(id: string): StoredRow | undefined;
   page(query: PageQuery, scope: Scope): Promise<StoredRow[]>;
-  /** The last position of each of the states that has any record. */
-  last(states: readonly string[], scope: Scope): Promise<Position[]>;
   counts(scope: Scope): Promise<ReadonlyMap<string, number>>;
 
   /**

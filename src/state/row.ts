@@ -78,7 +78,11 @@ export function keysOf(row: { readonly keys: string | null }): (string | number)
 }
 
 export function hasKey(row: { readonly keys: string | null }, secondary: unknown, key: unknown): boolean {
-  const keys = keysOf(row);
+  return includesKey(keysOf(row), secondary, key);
+}
+
+/** Whether `keys`, as {@link keysOf} gives them, hold this one of this secondary index. */
+export function includesKey(keys: readonly (string | number)[], secondary: unknown, key: unknown): boolean {
   for (let at = 0; at < keys.length; at += 2) if (keys[at] === secondary && keys[at + 1] === key) return true;
   return false;
 }

@@ -303,13 +303,6 @@ const READS = `
     RETURN QUERY SELECT * FROM $s.record AS r WHERE r.rec > p_after ORDER BY r.rec LIMIT p_limit;
   END $fn$;
 
-  CREATE FUNCTION $s.last_positions(p_idx int, p_states text[]) RETURNS TABLE (since bigint, rec bigint)
-  LANGUAGE plpgsql STABLE ${PLANNED} AS $fn$
-  BEGIN
-    RETURN QUERY SELECT l.since, l.rec FROM unnest(p_states) AS s (state) CROSS JOIN LATERAL (
-      SELECT r.since, r.rec FROM $s.record AS r WHERE r.idx = p_idx AND r.state = s.state
-      ORDER BY r.since DESC, r.rec DESC LIMIT 1) AS l;
-  END $fn$;
 ${page("")}${page("DESC")}
   CREATE FUNCTION $s.changes_after(p_idx int, p_after bigint, p_limit int) RETURNS TABLE (
     trimmed bigint, bound bigint, more boolean, clock float8, seq bigint, prev text, rec bigint, id text, state text,

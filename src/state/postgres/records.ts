@@ -1,6 +1,5 @@
 /** The records of one state index in PostgreSQL. */
 import { LifecycleMismatchError } from "../../errors.ts";
-import type { Position } from "../cursor.ts";
 import type { VerifyProblem } from "../model.ts";
 import { RecentRows } from "../recent.ts";
 import type {
@@ -143,11 +142,6 @@ export class PostgresRecords implements RecordStore {
     }
     const rows = await this.#read("*", `key_${direction}`, [this.#index, secondary, key, ...range], scope);
     return this.#checked(() => rows.map((columns) => listedOf(this.#index, columns)));
-  }
-
-  async last(states: readonly string[], scope: Scope): Promise<Position[]> {
-    const rows = await this.#read("since, rec", "last_positions", [this.#index, arrayOf(states)], scope);
-    return rows.map(([since, rec]) => ({ since: Number(since), rec: Number(rec) }));
   }
 
   async counts(scope: Scope): Promise<ReadonlyMap<string, number>> {

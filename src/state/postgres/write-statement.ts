@@ -1,6 +1,6 @@
 /** The one statement that writes: what goes into it, and what comes out. */
 import type { RowChange, WriteOptions } from "../record-store.ts";
-import { keysOf, type RowDraft } from "../row.ts";
+import { includesKey, keysOf, type RowDraft } from "../row.ts";
 import type { Registration } from "../secondary.ts";
 import { arrayOf, type Parameter } from "./database.ts";
 
@@ -128,13 +128,13 @@ class Entries {
     for (let at = 0; base !== null && at < before.length; at += 2) {
       const [number, key] = [before[at] as number, before[at + 1] as string];
       if (!this.#stored.has(number)) continue;
-      const stays = same || has(after, number, key);
+      const stays = same || includesKey(after, number, key);
       if (!stays) this.#push(n, number, key, base, null);
       else if (moved) this.#push(n, number, key, base, next);
     }
     for (let at = 0; !same && at < after.length; at += 2) {
       const [number, key] = [after[at] as number, after[at + 1] as string];
-      if (!has(before, number, key)) this.#push(n, number, key, null, next);
+      if (!includesKey(before, number, key)) this.#push(n, number, key, null, next);
     }
   }
 
@@ -149,8 +149,3 @@ class Entries {
 }
 
 type Place = Pick<RowDraft, "state" | "since">;
-
-function has(keys: readonly (string | number)[], number: number, key: string): boolean {
-  for (let at = 0; at < keys.length; at += 2) if (keys[at] === number && keys[at + 1] === key) return true;
-  return false;
-}

@@ -134,12 +134,6 @@ export class Reader {
     return found;
   }
 
-  /** The position of the `offset`-th last entry of a state, or null when there are fewer. */
-  last(secondary: number, state: string, offset = 0): Position | null {
-    const row = this.#statements.one(sql.LAST_ENTRY, secondary, state, "", offset);
-    return row === undefined ? null : { since: Number(row["since"]), rec: Number(row["rec"]) };
-  }
-
   counts(index: number): Map<string, number> {
     const counts = new Map<string, number>();
     for (const { idx, state, n, sum } of this.#statements.all(sql.COUNTERS)) {

@@ -1,7 +1,6 @@
 /** The records of one state index in `state.db`. */
 import { dirname, join } from "node:path";
 import { tryFileLock } from "../../lock/index.ts";
-import type { Position } from "../cursor.ts";
 import type { VerifyProblem } from "../model.ts";
 import { RecentRows } from "../recent.ts";
 import type {
@@ -54,9 +53,8 @@ export class SqliteRecords implements RecordStore {
   }
 
   async refresh(scope: Scope): Promise<void> {
-    const { index, generation } = this.#description;
-    const found = await this.#store.read(scope, (reader) => reader.describe(index));
-    if (found.generation !== generation) this.#redescribe(found);
+    const { index } = this.#description;
+    this.#redescribe(await this.#store.read(scope, (reader) => reader.describe(index)));
   }
 
   get unbuilt(): readonly number[] {
@@ -79,11 +77,6 @@ export class SqliteRecords implements RecordStore {
     const { index, listing } = this.#description;
     const page = { ...query, index, secondary: query.secondary ?? listing, isListing: query.secondary === null };
     return this.#store.read(scope, (reader) => reader.page(page));
-  }
-
-  last(states: readonly string[], scope: Scope): Promise<Position[]> {
-    const { listing } = this.#description;
-    return this.#store.read(scope, (reader) => states.flatMap((state) => reader.last(listing, state) ?? []));
   }
 
   counts(scope: Scope): Promise<ReadonlyMap<string, number>> {
