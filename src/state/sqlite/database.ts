@@ -17,7 +17,7 @@ export function openDatabase(path: string, options: { readOnly?: boolean } = {})
 export function prepareWriter(database: DatabaseSync): void {
   database.exec(
     `PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES};
-     PRAGMA journal_size_limit = ${WAL_BYTES_KEPT}; PRAGMA cache_size = -16000; PRAGMA temp_store = MEMORY`,
+     PRAGMA journal_size_limit = ${WAL_BYTES_KEPT}; PRAGMA cache_size = -4000; PRAGMA temp_store = MEMORY`,
   );
 }
 
