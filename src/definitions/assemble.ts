@@ -211,7 +211,7 @@ function check(options: DefinitionIndexOptions): Checked {
   };
   return {
     roots,
-    indexDir: checkPath("indexDir", options.indexDir),
+    indexDir: checkIndexDir(options.indexDir, roots),
     examine,
     identity: {
       schema: SCHEMA,
@@ -240,7 +240,7 @@ function checkRoots(roots: readonly DefinitionRoot[]): DefinitionRoot[] {
     for (const b of checked) {
       if (a === b) continue;
       if (a.name === b.name) throw new InvalidArgumentError("roots[].name", a.name, "a name of its own for each root");
-      if (a.dir === b.dir || a.dir.startsWith(`${b.dir}/`)) {
+      if (liesIn(a.dir, b.dir)) {
         throw new InvalidArgumentError(
           "roots[].dir",
           a.dir,
@@ -250,6 +250,20 @@ function checkRoots(roots: readonly DefinitionRoot[]): DefinitionRoot[] {
     }
   }
   return checked;
+}
+
+/** Its directories would be taken for types, or definitions be deleted with it, which anybody may do at any time. */
+function checkIndexDir(path: string, roots: readonly DefinitionRoot[]): string {
+  const indexDir = checkPath("indexDir", path);
+  for (const { name, dir } of roots) {
+    if (liesIn(indexDir, dir) || liesIn(dir, indexDir))
+      throw new InvalidArgumentError("indexDir", indexDir, `a directory apart from the root "${name}" (${dir})`);
+  }
+  return indexDir;
+}
+
+function liesIn(path: string, dir: string): boolean {
+  return path === dir || path.startsWith(`${dir}/`);
 }
 
 function checkPath(what: string, path: string): string {
