@@ -15,8 +15,10 @@ export const MAX_WATERMARK_BYTES = 65_536;
 export const MAX_KEYS = 64;
 /** Characters of JSON that one record's data may have. */
 export const MAX_DATA_LENGTH = 1_048_576;
-/** Levels of nesting in a record's data. */
+/** Levels of nesting in a record's data. What holds itself has more. */
 const MAX_DEPTH = 200;
+/** Characters of the path that an error names: one through an object that holds itself would be of hundreds. */
+const MAX_SHOWN = 80;
 
 export function checkId(id: unknown): string {
   return checkText("id", id, MAX_ID_BYTES);
@@ -72,7 +74,10 @@ export function checkTime(argument: string, value: unknown): number {
  */
 export function toJson(data: unknown, unchecked: unknown = data): string {
   const flaw = flawOf(unchecked, 0);
-  if (flaw !== null) throw new InvalidArgumentError(`data${flaw.path}`, flaw.found, flaw.expected);
+  if (flaw !== null) {
+    const path = flaw.path.length > MAX_SHOWN ? `${flaw.path.slice(0, MAX_SHOWN)}…` : flaw.path;
+    throw new InvalidArgumentError(`data${path}`, flaw.found, flaw.expected);
+  }
   const json = JSON.stringify(data);
   if (json.length > MAX_DATA_LENGTH) {
     throw new InvalidArgumentError("data", `${json.length} characters of JSON`, `at most ${MAX_DATA_LENGTH}`);

@@ -146,6 +146,16 @@ describe("a state index", () => {
   });
 });
 
+test("an error over data that holds itself is of a length that can be read", async () => {
+  await using leases = await tussock.openLeaseIndex({ dir: tempDir() });
+  const data: tussock.StepLease = {};
+  data["itself"] = data;
+  const error = (await thrownBy(() => leases.insert({ id: "a", data }))) as Error;
+  expect(error).toMatchObject({ code: "INVALID_ARGUMENT" });
+  expect(error.message).toContain("levels of nesting");
+  expect(error.message.length).toBeLessThan(250);
+});
+
 test("a transition queue and a control-plane store look at their signals", async () => {
   await using queue = createTransitionQueue();
   await refuses("signal", () => (queue as unknown as Loose)["run"]!("k", () => {}, noSignal));
