@@ -31,6 +31,8 @@ export class MirrorDelivery<D, S extends string> {
   readonly #kit: Kit<D, S>;
   readonly #mirror: StateMirror<D, S>;
   readonly #failing = new Map<number, Failing>();
+  /** Records of which this pass has left something: whatever of them comes on a later page has to wait, too. */
+  readonly #passedOver = new Set<number>();
   readonly #done: Promise<void>;
   #right: MirrorRight | null = null;
   #closed = false;
@@ -78,6 +80,7 @@ export class MirrorDelivery<D, S extends string> {
 
   /** Once through the outbox. Returns how long there is nothing to be done. */
   async #pass(): Promise<number> {
+    this.#passedOver.clear();
     try {
       for (let after = 0; !this.#closed && this.#right?.held; ) {
         const page = await this.#kit.store.outbox(after, PAGE, this.#kit.scope());
@@ -113,7 +116,10 @@ export class MirrorDelivery<D, S extends string> {
   async #deliverLine(rec: number, changes: StoredChange[]): Promise<number[]> {
     const failing = this.#failing.get(rec);
     const done: number[] = [];
-    if (failing !== undefined && failing.until > performance.now()) return done;
+    if (this.#passedOver.has(rec) || (failing !== undefined && failing.until > performance.now())) {
+      this.#passedOver.add(rec);
+      return done;
+    }
     try {
       for (const change of changes) {
         if (this.#closed) return done;
@@ -124,6 +130,7 @@ export class MirrorDelivery<D, S extends string> {
       if (this.#failing.size === 0) this.lastError = null;
     } catch (error) {
       const pauseMs = Math.min(failing === undefined ? FIRST_PAUSE_MS : failing.pauseMs * 2, LONGEST_PAUSE_MS);
+      this.#passedOver.add(rec);
       this.#failing.set(rec, { pauseMs, until: performance.now() + pauseMs });
       this.lastError = String(error);
     }

@@ -59,6 +59,33 @@ class Recorder implements StateMirror<unknown, LeaseState> {
 const drained = (index: StateIndex<unknown, LeaseState>) => async () => (await index.stats()).mirror.pending === 0;
 
 export const following: Promises = {
+  async "a write that the mirror refuses once holds up what follows of its record, however much else there is"(open) {
+    const recorder = new Recorder();
+    let refused = false;
+    recorder.failing = ({ id, record }) => {
+      const refuses = !refused && id === "7" && record.revision === 1;
+      refused ||= refuses;
+      return refuses;
+    };
+    const write = recorder.write.bind(recorder);
+    // Long enough that the pause after the refusal ends within one pass through all that waits.
+    recorder.write = async (transition) => {
+      await new Promise((resolve) => setTimeout(resolve, 2));
+      return write(transition);
+    };
+    const index = await open({ ...lease, mirror: recorder });
+    await Promise.all(
+      Array.from({ length: 400 }, async (_, n) => {
+        await index.insert({ id: `${n}`, data: {} });
+        await index.update(`${n}`, { marked: true });
+        await index.transition(`${n}`, "completed");
+      }),
+    );
+    await until(drained(index), "all that was refused");
+    const ofSeven = recorder.written.filter((written) => written.startsWith("7 "));
+    equal(ofSeven, ["7 null->active 1", "7 active->active 2", "7 active->completed 3"]);
+  },
+
   async "a watcher sees every change from the call on, in order, whichever handle makes it"(open) {
     const [one, other] = [await open(lease), await open(lease)];
     await one.insert({ id: "before", data: {} });
