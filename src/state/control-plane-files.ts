@@ -8,7 +8,6 @@ import { Underway } from "../churn.ts";
 import { makeDirectoryLater } from "../directories.ts";
 import {
   ClosedError,
-  InvalidArgumentError,
   StateStoreUnavailableError,
   StorageFullError,
   TussockError,
@@ -25,6 +24,7 @@ import {
   pathOfKey,
 } from "./control-plane-keys.ts";
 import { flushDirectories, isStorageFull, writeNewFile } from "./files.ts";
+import { checkBytes } from "./limits.ts";
 import type { ControlPlaneStore } from "./model.ts";
 
 /** Where files are written before they get their names. No key's path begins with a dot. */
@@ -64,16 +64,18 @@ class FileControlPlane implements ControlPlaneStore {
 
   /** Point of no return: the rename. */
   async put(key: string, data: Uint8Array, o?: AbortOptions): Promise<void> {
-    const path = this.#pathOf(key, data);
-    await this.#run(path, o?.signal, () => this.#publish(path, data, o?.signal, (draft) => rename(draft, path)));
+    const path = this.#pathOf(key);
+    const copy = checkBytes(data);
+    await this.#run(path, o?.signal, () => this.#publish(path, copy, o?.signal, (draft) => rename(draft, path)));
   }
 
   /** Point of no return: the link. */
   async putIfAbsent(key: string, data: Uint8Array, o?: AbortOptions): Promise<boolean> {
-    const path = this.#pathOf(key, data);
+    const path = this.#pathOf(key);
+    const copy = checkBytes(data);
     return this.#run(path, o?.signal, async () => {
       if (await exists(path)) return false;
-      return this.#publish(path, data, o?.signal, (draft) => linkIfAbsent(draft, path));
+      return this.#publish(path, copy, o?.signal, (draft) => linkIfAbsent(draft, path));
     });
   }
 
@@ -117,10 +119,8 @@ class FileControlPlane implements ControlPlaneStore {
     return this.close();
   }
 
-  #pathOf(key: string, data?: Uint8Array): string {
-    const path = join(this.#dir, pathOfKey(checkControlPlaneKey(key)));
-    if (data !== undefined && !(data instanceof Uint8Array)) throw new InvalidArgumentError("data", data, "bytes");
-    return path;
+  #pathOf(key: string): string {
+    return join(this.#dir, pathOfKey(checkControlPlaneKey(key)));
   }
 
   /** Writes a draft, flushes it, and has `place` give it its name; the name is on disk when this resolves. */

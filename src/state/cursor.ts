@@ -6,7 +6,7 @@ export interface Position {
   readonly rec: number;
 }
 
-/** Before and behind every record: `rec` counts from 1. */
+/** Before and behind every record: `rec` counts from 1, and times end long before (see limits.ts). */
 export const FIRST: Position = { since: Number.MIN_SAFE_INTEGER, rec: 0 };
 export const LAST: Position = { since: Number.MAX_SAFE_INTEGER, rec: Number.MAX_SAFE_INTEGER };
 

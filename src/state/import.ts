@@ -5,8 +5,8 @@ import { nextTurn } from "../slices.ts";
 import { Ahead } from "./ahead.ts";
 import { type Kit, SLICE } from "./kit.ts";
 import { DANGLING, isTerminal } from "./lifecycle.ts";
-import { checkName, checkText, MAX_WATERMARK_BYTES } from "./limits.ts";
-import type { ImportItem, ImportOptions, ImportRecord, ImportReport } from "./model.ts";
+import { checkName, checkText, isObject, MAX_WATERMARK_BYTES, nameOf } from "./limits.ts";
+import type { ImportItem, ImportOptions, ImportProblem, ImportRecord, ImportReport } from "./model.ts";
 import type { RowChange, Scope, Tombstone } from "./record-store.ts";
 import type { StoredRow } from "./row.ts";
 import type { Next } from "./rules.ts";
@@ -25,7 +25,7 @@ class Batch {
 
 /**
  * Aborted before the first commit: rejects with the signal's reason. Later: stops between two batches; the report says
- * what was done, and the next import goes on there.
+ * what was done, and the next import goes on there. So does the closing of the index, with ClosedError in place of the reason.
  */
 export async function importRecords<D, S extends string>(
   kit: Kit<D, S>,
@@ -63,7 +63,7 @@ export async function importRecords<D, S extends string>(
     await ahead.settled();
   } catch (error) {
     await ahead.settled().catch(() => {});
-    if (o.signal?.aborted && error === o.signal.reason && importer.commits > 0) return { ...progress(), aborted: true };
+    if (kit.isStop(error, o.signal) && importer.commits > 0) return { ...progress(), aborted: true };
     throw error;
   }
   return progress();
@@ -95,10 +95,17 @@ class Importer<D, S extends string> {
 
   take(item: ImportItem<D, S>, batch: Batch): void {
     batch.size++;
-    if (item.watermark !== undefined) batch.watermark = checkText("watermark", item.watermark, MAX_WATERMARK_BYTES);
-    if ("problem" in item) this.#problem(item.problem.path, item.problem.reason);
-    else if ("id" in item) this.#record(item, batch);
-    else return;
+    // A source is somebody else's program: what it gives by mistake must not end the import, nor get lost.
+    const { watermark, ...rest }: Partial<ImportRecord<D, S> & ImportProblem> = isObject(item) ? item : {};
+    if (watermark !== undefined) batch.watermark = checkText("watermark", watermark, MAX_WATERMARK_BYTES);
+    if (isObject(rest.problem)) this.#problem(String(rest.problem.path), String(rest.problem.reason));
+    else if (rest.id !== undefined) this.#record(rest as ImportRecord<D, S>, batch);
+    else if (isObject(item) && Object.keys(rest).length === 0) return;
+    else
+      this.#problem(
+        String(rest.origin ?? ""),
+        `${describe(item)} is neither a record with an id, nor a problem or a mark`,
+      );
     this.report.examined++;
   }
 
@@ -210,4 +217,8 @@ export async function* untilAborted<T>(
     if (signal?.aborted) stopped?.then(undefined, () => {});
     else await stopped;
   }
+}
+
+function describe(item: unknown): string {
+  return isObject(item) ? `an object of ${Object.keys(item).join(", ")}` : nameOf(item);
 }

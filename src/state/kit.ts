@@ -43,6 +43,11 @@ export class Kit<D, S extends string> {
     return { signal, until: performance.now() + this.#deadlineMs, meanwhile: undefined };
   }
 
+  /** Whether this is how the caller's abort, or the closing of the index, ends a call between two steps. */
+  isStop(error: unknown, signal: AbortSignal | undefined): boolean {
+    return [signal, this.#closing.signal].some((each) => each?.aborted && each.reason === error);
+  }
+
   /** For what closing waits for, and would otherwise be done again by the next process. */
   lastScope(): Scope {
     return { until: performance.now() + this.#deadlineMs };

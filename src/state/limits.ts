@@ -63,9 +63,19 @@ export function checkInteger(argument: string, value: unknown, least = 0): numbe
   return value as number;
 }
 
+/** What a `Date` holds, either side of 1970: listings have their ends beyond. */
+const FURTHEST_TIME = 8.64e15;
+
+/** An end of a range of times: any whole number. */
+export function checkBound(argument: string, value: unknown): number {
+  return checkInteger(argument, value, Number.MIN_SAFE_INTEGER);
+}
+
 /** A point in time, before 1970 too. */
 export function checkTime(argument: string, value: unknown): number {
-  return checkInteger(argument, value, Number.MIN_SAFE_INTEGER);
+  if (!Number.isSafeInteger(value) || Math.abs(value as number) > FURTHEST_TIME)
+    throw new InvalidArgumentError(argument, value, `whole milliseconds since 1970, within ±${FURTHEST_TIME}`);
+  return value as number;
 }
 
 /**
@@ -83,6 +93,17 @@ export function toJson(data: unknown, unchecked: unknown = data): string {
     throw new InvalidArgumentError("data", `${json.length} characters of JSON`, `at most ${MAX_DATA_LENGTH}`);
   }
   return json;
+}
+
+/** A copy, which nobody changes any more. @throws InvalidArgumentError for anything but bytes */
+export function checkBytes(data: unknown): Uint8Array {
+  if (!(data instanceof Uint8Array)) throw new InvalidArgumentError("data", data, "bytes");
+  return Buffer.from(data);
+}
+
+/** Neither an array nor null. */
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** Where JSON would not carry it, as an accessor within the whole. */
@@ -139,7 +160,8 @@ function isForeignPlain(prototype: object): boolean {
   return Object.getPrototypeOf(prototype) === null && Object.hasOwn(prototype, "hasOwnProperty");
 }
 
-function nameOf(value: unknown): string {
+/** What kind of value it is, for an error. */
+export function nameOf(value: unknown): string {
   if (typeof value === "bigint" || typeof value === "symbol" || typeof value === "function") return typeof value;
   return typeof value === "object" && value !== null ? `a ${value.constructor?.name ?? "object"}` : String(value);
 }

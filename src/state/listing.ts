@@ -6,7 +6,7 @@
 import { nextTurn } from "../slices.ts";
 import { comparePositions, decodeCursor, FIRST, LAST, type Position } from "./cursor.ts";
 import type { Kit } from "./kit.ts";
-import { checkInteger, checkTime } from "./limits.ts";
+import { checkBound, checkInteger } from "./limits.ts";
 import type { ByStateOptions, StateRecord } from "./model.ts";
 import type { PageQuery } from "./record-store.ts";
 import type { StoredRow } from "./row.ts";
@@ -64,8 +64,9 @@ function nextSize(page: StoredRow[]): number {
 }
 
 function bounds(o: ByStateOptions): { from: Position; to: Position } {
-  let from = o.enteredAfter === undefined ? FIRST : { since: checkTime("enteredAfter", o.enteredAfter), rec: LAST.rec };
-  let to = o.enteredBefore === undefined ? LAST : { since: checkTime("enteredBefore", o.enteredBefore), rec: 0 };
+  let from =
+    o.enteredAfter === undefined ? FIRST : { since: checkBound("enteredAfter", o.enteredAfter), rec: LAST.rec };
+  let to = o.enteredBefore === undefined ? LAST : { since: checkBound("enteredBefore", o.enteredBefore), rec: 0 };
   if (o.after !== undefined) {
     const after = decodeCursor(o.after);
     if (o.reverse) to = comparePositions(after, to) < 0 ? after : to;

@@ -46,6 +46,7 @@ export async function reapRuns(runs: RunSource, options: ReapOptions = {}): Prom
   signal?.throwIfAborted();
   try {
     for await (const run of untilAborted(runs.running(), signal)) {
+      checkObject("runs.running()", run, "runs");
       const { verdict, isOver, why } = judge(run, options, heartbeats);
       if (!isOver) report.kept.push({ run, verdict, why });
       else if (await runs.end(run.id, run, why)) report.reaped.push(run);

@@ -3,7 +3,7 @@ import { clearTimeout, setTimeout } from "node:timers";
 import { nextTurn } from "../slices.ts";
 import type { Kit } from "./kit.ts";
 import { DANGLING, isTerminal } from "./lifecycle.ts";
-import { checkInteger, checkTime } from "./limits.ts";
+import { checkBound, checkInteger } from "./limits.ts";
 import type { PruneOptions, Retention } from "./model.ts";
 
 export const DEFAULT_RETENTION: Retention = { endedForMs: 30 * 24 * 60 * 60 * 1_000 };
@@ -13,10 +13,11 @@ const HOUR_MS = 60 * 60 * 1_000;
 
 /**
  * Removes records, the oldest first, and returns how many. What the mirror has not delivered yet stays.
- * Aborted before the first commit: rejects with the signal's reason. Later: stops, and says how many.
+ * Aborted before the first commit: rejects with the signal's reason. Later: stops, and says how many. So does the closing
+ * of the index, with ClosedError in place of the reason.
  */
 export async function prune<D, S extends string>(kit: Kit<D, S>, o: PruneOptions<S>): Promise<number> {
-  const before = o.endedBefore === undefined ? Number.MAX_SAFE_INTEGER : checkTime("endedBefore", o.endedBefore);
+  const before = o.endedBefore === undefined ? Number.MAX_SAFE_INTEGER : checkBound("endedBefore", o.endedBefore);
   const keep = o.keep === undefined ? 0 : checkInteger("keep", o.keep);
   let total = 0;
   try {
@@ -29,7 +30,7 @@ export async function prune<D, S extends string>(kit: Kit<D, S>, o: PruneOptions
       }
     }
   } catch (error) {
-    if (!o.signal?.aborted || error !== o.signal.reason || total === 0) throw error;
+    if (!kit.isStop(error, o.signal) || total === 0) throw error;
   }
   return total;
 }

@@ -8,9 +8,10 @@ import {
   RecordExistsError,
   RecordNotFoundError,
   TransitionError,
+  type TussockError,
 } from "../errors.ts";
 import { allows, DANGLING, isTerminal, type Lifecycle } from "./lifecycle.ts";
-import { checkId, checkInteger, checkText, checkTime, MAX_ORIGIN_BYTES, toJson } from "./limits.ts";
+import { checkId, checkInteger, checkText, checkTime, isObject, MAX_ORIGIN_BYTES, toJson } from "./limits.ts";
 import type { ImportRecord, NewRecord, Patch, TransitionOptions, UpdateOptions } from "./model.ts";
 import { type StoredRow, takeData, toRecord } from "./row.ts";
 
@@ -57,6 +58,8 @@ export class Rules<D, S extends string> {
 
   /** As {@link checkState}, and lets `dangling` through: for reading. */
   checkStates<T extends string>(states: T | readonly T[]): T[] {
+    if (typeof states !== "string" && !Array.isArray(states))
+      throw new InvalidArgumentError("state", states, "a state, or an array of states");
     const list = typeof states === "string" ? [states] : [...new Set(states)];
     for (const state of list) {
       if (state !== DANGLING && !this.lifecycle.states.includes(state as unknown as S)) {
@@ -122,7 +125,7 @@ export class Rules<D, S extends string> {
 
   /** An item of an import in the form of a record. @throws InvalidArgumentError, KeyTooLongError, LifecycleMismatchError */
   imported(item: ImportRecord<D, S>): Next {
-    const [state] = this.checkStates(item.state);
+    const [state] = this.checkStates([item.state]);
     const since = checkTime("since", item.since);
     return {
       id: checkId(item.id),
@@ -193,7 +196,8 @@ export class Rules<D, S extends string> {
     );
   }
 
-  #unknownState(state: unknown, known: readonly string[]): LifecycleMismatchError {
+  #unknownState(state: unknown, known: readonly string[]): TussockError {
+    if (typeof state !== "string") return new InvalidArgumentError("state", state, `one of ${known.join(", ")}`);
     return new LifecycleMismatchError(
       `${this.name}: there is no state ${JSON.stringify(state)}; use one of ${known.join(", ")}.`,
     );
@@ -221,8 +225,4 @@ function patched<D>(row: StoredRow, patch: Patch<D> | undefined): Content {
     throw new InvalidArgumentError("patch", patch, "a function, since the record's data is no object");
   const merged = { ...data, ...patch };
   return { data: merged, json: toJson(merged, patch) };
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -2,6 +2,7 @@
 import { checkObject, checkOptions } from "../arguments.ts";
 import { RecordNotFoundError, TransitionError } from "../errors.ts";
 import type { RunState } from "./lifecycle.ts";
+import { isObject } from "./limits.ts";
 import type { RunOwner, RunRecord, RunSource, StateIndex, StateRecord } from "./model.ts";
 
 export interface RunsOfOptions<D> {
@@ -67,12 +68,16 @@ class IndexedRuns<D extends object> implements RunSource {
   }
 }
 
-function ownerIn({ data }: { data: object }): RunOwner {
-  const { owner } = data as { owner?: unknown };
-  return typeof owner === "object" && owner !== null ? owner : (data as RunOwner);
+function ownerIn({ data }: { data: unknown }): RunOwner {
+  const { owner } = fieldsOf(data);
+  return isObject(owner) ? owner : fieldsOf(data);
 }
 
-function heartbeatIn({ data }: { data: object }): number | undefined {
-  const { heartbeatAt } = data as { heartbeatAt?: unknown };
+function heartbeatIn({ data }: { data: unknown }): number | undefined {
+  const { heartbeatAt } = fieldsOf(data);
   return typeof heartbeatAt === "number" ? heartbeatAt : undefined;
+}
+
+function fieldsOf(data: unknown): Record<string, unknown> {
+  return isObject(data) ? data : {};
 }

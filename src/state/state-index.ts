@@ -145,7 +145,7 @@ export class OpenStateIndex<D, S extends string> implements StateIndex<D, S> {
 
   count(state?: S | Dangling, o: AbortOptions = {}): Promise<number> {
     return this.#call(o, async () => {
-      const [only] = state === undefined ? [] : this.#kit.rules.checkStates(state);
+      const [only] = state === undefined ? [] : this.#kit.rules.checkStates([state]);
       const counts = await this.#kit.store.counts(this.#kit.scope(o.signal));
       if (only !== undefined) return counts.get(only) ?? 0;
       return [...counts.values()].reduce((sum, n) => sum + n, 0);

@@ -24,7 +24,7 @@ const WALKS = 5;
 
 /**
  * Aborted before the first commit: rejects with the signal's reason. Later: stops between two batches, and the report
- * says what was done.
+ * says what was done. So does the closing of the index, with ClosedError in place of the reason.
  */
 export function sweep<D, S extends string>(kit: Kit<D, S>, o: SweepOptions<D, S>): Promise<SweepReport> {
   return new Sweep(kit, o).run();
@@ -84,9 +84,9 @@ class Sweep<D, S extends string> {
         () => null,
         (reason: unknown) => reason,
       );
-      if (!signal?.aborted || error !== signal.reason) throw error;
+      if (!this.#kit.isStop(error, signal)) throw error;
       // What was under way when the abort came may have failed by itself; then nobody knows how much was done.
-      if (failure !== null && failure !== signal.reason) throw failure;
+      if (failure !== null && !this.#kit.isStop(failure, signal)) throw failure;
       if (this.#report.transitioned === 0) throw error;
       return { ...this.#progress(), aborted: true };
     }
@@ -181,8 +181,14 @@ class Sweep<D, S extends string> {
       // Where `to` is among the states: not what has entered it since, by this sweep above all.
       (row.state !== this.#to || row.since < this.#begun) &&
       (beforeEpoch === undefined || row.epoch < beforeEpoch) &&
-      (where === undefined || where(this.#kit.record(row)))
+      (where === undefined || this.#isChosen(where(this.#kit.record(row))))
     );
+  }
+
+  /** A promise would count as true, whatever comes of it. */
+  #isChosen(answer: unknown): boolean {
+    if (typeof (answer as PromiseLike<unknown> | null)?.then !== "function") return Boolean(answer);
+    throw new InvalidArgumentError("where", answer, "a function that says at once whether it is meant");
   }
 
   // ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────

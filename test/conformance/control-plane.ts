@@ -132,7 +132,10 @@ const PROMISES: Record<string, (open: () => Promise<ControlPlaneStore>) => Promi
       await rejects(store.get(key), { code });
       await rejects(store.delete(key), { code });
     }
-    await rejects(store.put("k", "text" as unknown as Uint8Array), { code: "INVALID_ARGUMENT" });
+    for (const data of ["text", undefined, null, 5, [1]]) {
+      await rejects(store.put("k", data as unknown as Uint8Array), { code: "INVALID_ARGUMENT" });
+      await rejects(store.putIfAbsent("k", data as unknown as Uint8Array), { code: "INVALID_ARGUMENT" });
+    }
     await rejects(store.list("\0"), { code: "INVALID_ARGUMENT" });
     equal(await store.list(""), []);
   },

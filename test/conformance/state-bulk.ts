@@ -146,6 +146,69 @@ export const bulk: Promises = {
     await rejects(index.sweep({ from: "active", to: "expired", batchSize: 0 }), { code: "INVALID_ARGUMENT" });
   },
 
+  async "a sweep, an import and a pruning that the closing of the index overtakes say what they did"(open) {
+    const reader = await openLeases(open);
+    const isClosed = { code: "CLOSED" };
+    const closedIn = async <R>(call: (index: StateIndex<Lease, LeaseState>, close: () => void) => Promise<R>) => {
+      const index = await openLeases(open);
+      let closing: Promise<void> | undefined;
+      const result = await call(index, () => {
+        closing ??= later(index.close());
+      });
+      await closing;
+      return result;
+    };
+    await fill(reader, 300);
+    const swept = await closedIn((index, onProgress) =>
+      index.sweep({ from: "active", to: "expired", batchSize: 50, onProgress }),
+    );
+    ok(swept.aborted && swept.transitioned > 0 && swept.transitioned < 300, JSON.stringify(swept));
+    equal(await reader.count("expired"), swept.transitioned);
+
+    const items: Items = Array.from({ length: 1_500 }, (_, n) => ({
+      id: `i${n}`,
+      state: "failed",
+      since: n,
+      data: {},
+    }));
+    const imported = await closedIn((index, onProgress) => index.import("s", sourceOf(items), { onProgress }));
+    ok(imported.aborted && imported.inserted > 0 && imported.inserted < 1_500, JSON.stringify(imported));
+    equal(await reader.count("failed"), imported.inserted);
+
+    await reader.import("rest", sourceOf(items));
+    const pruned = await closedIn(async (index, close) => {
+      const pruning = later(index.prune({ states: ["failed"] }));
+      // Nobody is told what a pruning does while it does it.
+      while ((await reader.count("failed")) === 1_500) await new Promise((resolve) => setTimeout(resolve, 0));
+      close();
+      return pruning;
+    });
+    equal(await reader.count("failed"), 1_500 - pruned);
+    ok(pruned > 0);
+
+    const index = await openLeases(open);
+    await index.close();
+    await rejects(index.sweep({ from: "active", to: "expired" }), isClosed);
+    await rejects(index.import("s", sourceOf(items)), isClosed);
+    await rejects(index.prune({ states: ["failed"] }), isClosed);
+  },
+
+  async "what a source gives by mistake is a problem of the import, and what it gives beside that comes in"(open) {
+    const index = await openLeases(open);
+    const wrong = [null, undefined, "text", 5, {}, { Id: "misspelt", state: "active", since: 1, data: {} }];
+    const states = [5, {}, null, undefined, ["active"], ["active", "failed"], true];
+    const odd = [
+      ...wrong,
+      ...states.map((state, n) => ({ id: `s${n}`, state, since: 1, data: {} })),
+      { id: "far", state: "active", since: Number.MAX_SAFE_INTEGER, data: {} },
+      { id: "good", state: "active", since: 1, data: {}, watermark: "9" },
+    ] as unknown as Items;
+    const report = await index.import("s", sourceOf(odd));
+    // An empty object is a mark that marks nothing.
+    equal([report.inserted, report.problemCount, report.watermark], [1, odd.length - 2, "9"]);
+    equal(await idsOf(index.byState("active")), ["good"]);
+  },
+
   async "an import goes on where the last one ended, and a second run brings in nothing twice"(open) {
     const index = await openLeases(open);
     const items: Items = Array.from({ length: 1_100 }, (_, n) => ({

@@ -213,6 +213,43 @@ export const writes: Promises = {
     equal(await index.count(), 1);
   },
 
+  async "a record may have entered its state at any time that a Date holds, and at no other"(open) {
+    const index = await open({ ...lease });
+    const furthest = 8.64e15;
+    await index.insert({ id: "first", since: -furthest, data: {} });
+    await index.insert({ id: "last", since: furthest, data: {} });
+    const listed: string[] = [];
+    for await (const { id } of index.byState("active")) listed.push(id);
+    equal(listed, ["first", "last"]);
+    for (const since of [furthest + 1, -furthest - 1, Number.MAX_SAFE_INTEGER, 0.5, Number.NaN, "1"]) {
+      await rejects(index.insert({ id: "a", since: since as number, data: {} }), { code: "INVALID_ARGUMENT" });
+    }
+    equal((await index.verify()).problems, []);
+  },
+
+  async "what is no state is refused by every call, before anything happens"(open) {
+    const index = await open({ ...lease });
+    await index.insert({ id: "a", data: {} });
+    for (const state of [5, true, {}, null, () => {}, [5], 5n, [["active"]]]) {
+      const wrong = state as never;
+      const isRefused = { code: "INVALID_ARGUMENT" };
+      await rejects(index.count(wrong), isRefused);
+      await rejects(async () => index.byState(wrong).next(), isRefused);
+      await rejects(index.transition("a", "completed", { from: wrong }), isRefused);
+      await rejects(index.transition("a", wrong), isRefused);
+      await rejects(index.update("a", {}, { state: wrong }), isRefused);
+      await rejects(index.sweep({ from: wrong, to: "expired" }), isRefused);
+      await rejects(index.sweep({ from: "active", to: wrong }), isRefused);
+      await rejects(index.prune({ states: wrong }), isRefused);
+      await rejects(async () => index.watch({ states: wrong }).next(), isRefused);
+    }
+    await rejects(index.count(["active", "completed"] as never), { code: "INVALID_ARGUMENT" });
+    await rejects(index.sweep({ from: "active", to: "expired", where: (async () => false) as never }), {
+      code: "INVALID_ARGUMENT",
+    });
+    equal([await index.count("active"), (await index.get("a"))?.revision], [1, 1]);
+  },
+
   async "a lifecycle that differs from the stored one is refused, in whatever order it is written"(open) {
     await (await open(lease)).insert({ id: "a", data: {} });
     const reordered = defineLifecycle({

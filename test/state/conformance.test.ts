@@ -21,7 +21,7 @@ const cases = stateIndexConformance(createPlace);
 
 /** A thread takes a tenth of a second to start, so the short run has it only where it makes a difference. */
 const WHERE_THREADS_MATTER =
-  /abort|closed|woken|no change is lost|many that insert|stays completed|two sweeps|mirror that fails|not come back/;
+  /abort|closed|woken|no change is lost|many that insert|stays completed|two sweeps|mirror that fails|mirror refuses|overtakes|not come back/;
 
 describe("the state index over SQLite, its writer on a thread of its own", () => {
   for (const { name, run } of cases) if (isLong || WHERE_THREADS_MATTER.test(name)) test(name, run);

@@ -205,6 +205,23 @@ describe("the runs of a state index", () => {
     expect(await runs.count("failed")).toBe(0);
   });
 
+  test("of which nobody can say whose they are keep none of the others from their end", async () => {
+    await using runs = await open(tempDir());
+    for (const [n, data] of [null, "text", 7, true, [], { owner: [1] }, { owner: null }].entries())
+      await runs.insert({ id: `odd ${n}`, data: data as Run });
+    await runs.insert({ id: "z", data: { owner: ended } });
+    const { reaped, kept } = await reapRuns(runsOf(runs));
+    expect(reaped.map(({ id }) => id)).toEqual(["z"]);
+    expect(kept.map(({ verdict }) => verdict)).toEqual(Array(7).fill("unknown"));
+    const givesNothing = {
+      async *running(): AsyncIterableIterator<RunRecord> {
+        yield undefined as never;
+      },
+      end: async () => true,
+    };
+    await expect(reapRuns(givesNothing)).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
+  });
+
   test("are one source, so that a server's next round remembers what the last one saw", async () => {
     await using runs = await open(tempDir());
     await runs.insert({ id: "r", data: { owner: elsewhere, heartbeatAt: 1 } });

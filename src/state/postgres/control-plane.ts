@@ -3,7 +3,8 @@
 import type { AbortOptions } from "../../abort.ts";
 import { checkOptions } from "../../arguments.ts";
 import { Underway } from "../../churn.ts";
-import { ClosedError, InvalidArgumentError } from "../../errors.ts";
+import { ClosedError } from "../../errors.ts";
+import { checkBytes } from "../limits.ts";
 import { checkControlPlaneKey, checkControlPlanePrefix } from "../control-plane-keys.ts";
 import type { ControlPlaneStore } from "../model.ts";
 import type { Scope } from "../record-store.ts";
@@ -36,13 +37,13 @@ class PostgresControlPlane implements ControlPlaneStore {
   async put(key: string, data: Uint8Array, o?: AbortOptions): Promise<void> {
     const statement = `INSERT INTO ${this.#table} (key, data) VALUES ($1, $2)
       ON CONFLICT (key) DO UPDATE SET data = excluded.data`;
-    await this.#write(statement, [checkControlPlaneKey(key), copyOf(data)], o);
+    await this.#write(statement, [checkControlPlaneKey(key), checkBytes(data)], o);
   }
 
   /** Point of no return: the statement is sent. */
   async putIfAbsent(key: string, data: Uint8Array, o?: AbortOptions): Promise<boolean> {
     const statement = `INSERT INTO ${this.#table} (key, data) VALUES ($1, $2) ON CONFLICT (key) DO NOTHING RETURNING 1`;
-    const rows = await this.#write(statement, [checkControlPlaneKey(key), copyOf(data)], o);
+    const rows = await this.#write(statement, [checkControlPlaneKey(key), checkBytes(data)], o);
     return rows.length > 0;
   }
 
@@ -93,7 +94,3 @@ class PostgresControlPlane implements ControlPlaneStore {
 }
 
 /** The statement may be sent after the caller has changed what it gave. */
-function copyOf(data: unknown): Uint8Array {
-  if (!(data instanceof Uint8Array)) throw new InvalidArgumentError("data", data, "bytes");
-  return Buffer.from(data);
-}
