@@ -27,6 +27,11 @@ export function isOurs(name: string): boolean {
   return [DESCRIPTION_FILE, SESSION_FILE, DATA_FILE, "lock.mdb"].includes(name.replace(/\.tmp$/, ""));
 }
 
+/** Whether these are the files of an environment that this room has made, and nothing else. */
+export function areOurs(names: readonly string[]): boolean {
+  return names.includes(DESCRIPTION_FILE) && names.every(isOurs);
+}
+
 export function describe(identity: EnvironmentIdentity, lmdbVersion: string): Description {
   return {
     schema: 1,

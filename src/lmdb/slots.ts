@@ -14,6 +14,7 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { makeDirectory } from "../directories.ts";
 import { type FileLock, tryFileLock } from "../lock/file-lock.ts";
+import { areOurs } from "./side-files.ts";
 
 export interface Slot {
   readonly number: number | "temporary";
@@ -100,10 +101,15 @@ export function setAside(slot: Slot): void {
   }
 }
 
-/** Keeps the newest of what was set aside: an index that breaks again and again must not fill the disk. */
+/**
+ * Keeps the newest of what was set aside: an index that breaks again and again must not fill the disk. What somebody else
+ * has made is for nobody here to remove.
+ */
 export async function removeOldAsides(dir: string): Promise<void> {
   const stampOf = (name: string): number => Number(ASIDE.exec(name)?.[1] ?? Number.NaN);
-  const asides = readdirSync(dir).filter((name) => ASIDE.test(name));
+  const asides = readdirSync(dir, { withFileTypes: true })
+    .filter((entry) => ASIDE.test(entry.name) && entry.isDirectory() && areOurs(readdirSync(join(dir, entry.name))))
+    .map(({ name }) => name);
   asides.sort((a, b) => stampOf(b) - stampOf(a));
   for (const name of asides.slice(1)) await rm(join(dir, name), { recursive: true, force: true });
 }

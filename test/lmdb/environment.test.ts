@@ -184,6 +184,20 @@ describe("an environment that does not fit", () => {
     expect(readFileSync(join(dir, file.replace("0", aside!)), "utf8")).toBe("precious");
   });
 
+  test("because it is somebody else's stays for ever, whatever is set aside after it", async () => {
+    const dir = tempDir();
+    mkdirSync(join(dir, "0"));
+    writeFileSync(join(dir, "0", "mine.txt"), "precious");
+    for (let n = 0; n < 3; n++) {
+      await (await open(dir, { shared: false })).close();
+      writeFileSync(join(dir, "0", "data.mdb"), Buffer.alloc(8_192, 9));
+    }
+    await (await open(dir, { shared: false })).close();
+    await vi.waitFor(() => expect(asides(dir)).toHaveLength(2));
+    const kept = asides(dir).flatMap((aside) => readdirSync(join(dir, aside)));
+    expect(kept).toContain("mine.txt");
+  });
+
   test("because a crash came before its first opening is completed without a word", async () => {
     const dir = tempDir();
     await (await open(dir)).close();
