@@ -57,6 +57,8 @@ const WRITE = `
       RETURN;
     END IF;
 
+    -- "+ 0": each is found by its number. Of a table that was small a moment ago the planner would rather take all that have
+    -- the idx, and hold every one against every change.
     FOR v_n, v_r IN
       UPDATE $s.record AS r SET state = i.state, since = i.since, created = i.created, revision = i.revision,
         epoch = i.epoch, origin = i.origin, keys = i.keys, data = i.data, sum = i.sum
@@ -64,7 +66,7 @@ const WRITE = `
           p_epoch, p_origin, p_keys, p_data, p_sum) WITH ORDINALITY
         AS i (base, base_revision, base_sum, made_in, id, state, since, created, revision, epoch, origin, keys, data, sum, n)
       WHERE i.base > 0 AND (i.made_in = -1 OR i.made_in = v_store.epoch)
-        AND r.rec = i.base AND r.idx = p_idx AND r.id = i.id AND r.revision = i.base_revision AND r.sum = i.base_sum
+        AND r.rec = i.base AND r.idx + 0 = p_idx AND r.id = i.id AND r.revision = i.base_revision AND r.sum = i.base_sum
       RETURNING i.n, r.rec
     LOOP
       v_rec[v_n] := v_r;
