@@ -90,7 +90,7 @@ export class PostgresStore {
   async abandon(): Promise<void> {
     this.#closed = true;
     await this.session.close();
-    await this.database.abandon();
+    this.database.abandon();
   }
 
   #ring(): void {

@@ -91,6 +91,36 @@ describe("a place that is none", () => {
       await new Promise((closed) => silent.close(closed));
     }
   });
+
+  test("is connected to no longer when the opening is given up, at whatever moment of the connecting that is", async () => {
+    const connections = new Set<Socket>();
+    const silent = createServer((socket) => {
+      connections.add(socket);
+      socket.on("error", () => {}).on("close", () => connections.delete(socket));
+      socket.resume();
+    });
+    await new Promise<void>((listening) => silent.listen(0, "127.0.0.1", listening));
+    const { port } = silent.address() as AddressInfo;
+    try {
+      const openings = Array.from({ length: 30 }, async (_, turns) => {
+        const controller = new AbortController();
+        const opening = open(
+          { url: `postgres://127.0.0.1:${port}/db`, schema: `s${turns}` },
+          { signal: controller.signal },
+        );
+        const error = errorOf(opening);
+        for (let turn = 0; turn < turns; turn++) await new Promise<void>((resolve) => setImmediate(resolve));
+        controller.abort(turns);
+        expect(await error).toBe(turns);
+      });
+      await Promise.all(openings);
+      // Well before the driver itself gives a connection up, which is after 10 s.
+      await expect.poll(() => connections.size, { timeout: 5_000 }).toBe(0);
+    } finally {
+      for (const socket of connections) socket.destroy();
+      await new Promise((closed) => silent.close(closed));
+    }
+  });
 });
 
 describe.skipIf(unavailable !== null)("what goes wrong in PostgreSQL", () => {
