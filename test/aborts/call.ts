@@ -37,6 +37,8 @@ export interface Room<World> {
   name: string;
   open(dir: string): World | Promise<World>;
   close(world: World): void | Promise<void>;
+  /** What a call may leave behind that does not show in this process. */
+  left?(world: World): Promise<string[]>;
   calls: Record<string, Call<World>>;
 }
 

@@ -2,7 +2,7 @@
 import { getEventListeners } from "node:events";
 import { expect } from "vitest";
 import { fastestOf } from "../support/fastest.ts";
-import { type Attempt, type Call, type Reached, turns } from "./call.ts";
+import { type Attempt, type Call, type Reached, type Room, turns } from "./call.ts";
 import { changesBetween, expectNothingLeft, type Residue, residue } from "./residue.ts";
 
 /** 10 ms are promised; a test runs beside others. */
@@ -25,17 +25,23 @@ export interface Findings {
 }
 
 /** `none`: the call has no point of no return, so that no abort in time is without effect. */
-export async function abortEverywhere<World>(call: Call<World>, world: World, none: boolean): Promise<Findings> {
+export async function abortEverywhere<World>(
+  { left }: Room<World>,
+  call: Call<World>,
+  world: World,
+  none: boolean,
+): Promise<Findings> {
+  const elsewhere = async (): Promise<string[]> => (await left?.(world)) ?? [];
   let count = 0;
   const next = (): Promise<Attempt> => Promise.resolve(call.prepare(world, ++count));
   if (!call.sparse) await follow(await next()); // What is started at first use has been.
   const course = await follow(await next());
   if (call.atOnce) expect(course.turns).toBe(0);
-  const before = residue();
+  const before = await residue(elsewhere);
   const during: Findings = { rejected: 0, resolved: 0 };
   for (const point of pointsOf(course, call)) {
     await fastestOf(3, SETTLES_WITHIN_MS, async () => {
-      const outcome = await abortAt(point, await next(), { call, none, course, before });
+      const outcome = await abortAt(point, await next(), { call, none, course, before, elsewhere });
       if (point.at !== "before" && point.at !== "after") during[outcome.rejected ? "rejected" : "resolved"]++;
       return outcome.elapsedMs;
     }).then((elapsedMs) => expect(elapsedMs).toBeLessThan(SETTLES_WITHIN_MS));
@@ -86,13 +92,14 @@ interface Circumstances {
   none: boolean;
   course: Course;
   before: Residue;
+  elsewhere(): Promise<string[]>;
 }
 
 /** Aborts the attempt at the point, checks everything; how long it took to reject, where it did (else 0). */
 async function abortAt(
   point: Point,
   attempt: Attempt,
-  { call, none, course, before: residueBefore }: Circumstances,
+  { call, none, course, before: residueBefore, elsewhere }: Circumstances,
 ): Promise<{ rejected: boolean; elapsedMs: number }> {
   const before = await attempt.look();
   const controller = new AbortController();
@@ -131,7 +138,7 @@ async function abortAt(
     expect(outcome.error).toBe(reason);
     if (attempt.cutShort === undefined || point.at === "before") expect(changesBetween(before, seen)).toEqual([]);
     else attempt.cutShort(seen);
-    await expectNothingLeft(residueBefore);
+    await expectNothingLeft(residueBefore, elsewhere);
     isDone = false;
   } else {
     // No point of no return: who aborts in time gets no answer any more.
@@ -149,7 +156,7 @@ async function abortAt(
   }
   await attempt.end?.();
   // What was opened all the same is closed.
-  if (state === "resolved") await expectNothingLeft(residueBefore);
+  if (state === "resolved") await expectNothingLeft(residueBefore, elsewhere);
   return { rejected: state === "rejected", elapsedMs: state === "rejected" ? outcome.at - abortedAt : 0 };
 }
 

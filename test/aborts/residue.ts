@@ -1,4 +1,4 @@
-/** What a call may leave behind in the process and on the disk. */
+/** What a call may leave behind: in the process, on the disk, and elsewhere. */
 import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
@@ -12,11 +12,12 @@ export type Residue = Map<string, number>;
 /** A worker's thread and descriptors go a moment after it was ended, as does what a shared sweep has open. */
 const GOES_WITHIN_MS = 5_000;
 
-export function residue(): Residue {
+export async function residue(elsewhere: () => Promise<string[]>): Promise<Residue> {
   const all: Residue = new Map();
   const add = (what: string): void => {
     all.set(what, (all.get(what) ?? 0) + 1);
   };
+  for (const what of await elsewhere()) add(what);
   if (process.platform === "linux") {
     for (const fd of readdirSync("/proc/self/fd")) {
       const path = pathOf(fd);
@@ -40,10 +41,12 @@ function pathOf(fd: string): string | null {
 }
 
 /** Waits until nothing is there that was not there before; fails with what stays. */
-export async function expectNothingLeft(before: Residue): Promise<void> {
+export async function expectNothingLeft(before: Residue, elsewhere: () => Promise<string[]>): Promise<void> {
   const giveUpAt = performance.now() + GOES_WITHIN_MS;
   for (;;) {
-    const left = [...residue()].filter(([what, count]) => count > (before.get(what) ?? 0)).map(([what]) => what);
+    const left = [...(await residue(elsewhere))]
+      .filter(([what, count]) => count > (before.get(what) ?? 0))
+      .map(([what]) => what);
     if (left.length === 0 || performance.now() > giveUpAt) {
       expect(left).toEqual([]);
       return;

@@ -8,6 +8,7 @@ import {
   type ImportItem,
   openLeaseIndex,
   openStateIndex,
+  type PostgresSource,
   type RunRecord,
   reapRuns,
   type StateIndex,
@@ -21,8 +22,23 @@ interface Data {
 type State = "active" | "busy" | "done";
 type Things = StateIndex<Data, State>;
 
+type O = { signal?: AbortSignal };
+type Where = { dir: string } | { postgres: PostgresSource };
+
+/** Where the indexes of a room are. */
+export interface StatePlace {
+  where: Where;
+  /** More records than one commit's. */
+  many: number;
+  /** Others like it, by number; nobody has them open. */
+  apart(n: number): Where;
+  /** What is left there that this process cannot see. */
+  left?(): Promise<string[]>;
+  remove?(): Promise<void>;
+}
+
 interface World {
-  dir: string;
+  place: StatePlace;
   things: Things;
   /** For what moves many records at once. */
   many: Things;
@@ -33,15 +49,23 @@ const lifecycle = defineLifecycle<State>({
   transitions: { active: ["busy", "done"], busy: ["active", "done"], done: [] },
 });
 
-const openThings = (dir: string, name: string, o: { signal?: AbortSignal } = {}): Promise<Things> =>
+const openThings = (where: Where, name: string, o: O = {}): Promise<Things> =>
   openStateIndex<Data, State>({
     ...o,
-    dir,
+    ...where,
     name,
     lifecycle,
     indexes: { group: ({ data }) => data.group },
     retention: false,
   });
+
+/** At once, at most, where a place is reached by connections. */
+export const CONNECTIONS = 4;
+
+/** Makes all connections that there may be: one that came up in the midst of a call would seem to be left by it. */
+async function connectAll(index: Things): Promise<void> {
+  await Promise.all(Array.from({ length: CONNECTIONS }, () => index.stats()));
+}
 
 /** What is seen of a record. */
 interface Thing {
@@ -60,14 +84,11 @@ async function groupIn(index: Things, group: string): Promise<Record<string, Thi
 const countOf = (seen: Record<string, Thing>, state: State): number =>
   Object.values(seen).filter((each) => each.state === state).length;
 
-/** Brings `count` records of the group into `index`. */
-async function fill(index: Things, group: string, count: number, state: State = "active", since = Date.now()) {
-  await index.import(group, async function* () {
-    for (let n = 0; n < count; n++) yield { id: `${group}-${n}`, state, since, data: { group } };
-  });
+/** Brings `count` records of the group into `index`, in order. */
+async function fill(index: Things, group: string, count: number, more: { state?: State; since?: number } = {}) {
+  const ids = Array.from({ length: count }, (_, n) => `${group}-${n}`);
+  await Promise.all(ids.map((id) => index.insert({ id, data: { group }, ...more })));
 }
-
-type O = { signal?: AbortSignal };
 
 /** Changes one record, which is there or not. */
 function changesOne(
@@ -112,18 +133,22 @@ function readsGroup<Value>(
   };
 }
 
-/** More than one commit's worth. */
-const MANY = 1_100;
-
-export const state: Room<World> = {
-  name: "state",
+export const stateIn = (name: string, placeIn: (dir: string) => StatePlace): Room<World> => ({
+  name,
   async open(dir) {
-    return { dir, things: await openThings(dir, "things"), many: await openThings(dir, "many") };
+    const place = placeIn(dir);
+    const [things, many] = [await openThings(place.where, "things"), await openThings(place.where, "many")];
+    await connectAll(things);
+    return { place, things, many };
   },
-  async close({ things, many }) {
-    await things.close();
-    await many.close();
+  async close({ place, things, many }) {
+    for (const index of [things, many]) {
+      expect((await index.verify()).problems).toEqual([]);
+      await index.close();
+    }
+    await place.remove?.();
   },
+  left: async ({ place }) => (await place.left?.()) ?? [],
   calls: {
     "StateIndex.insert": changesOne(false, (index, id, group, o) => index.insert({ id, data: { group } }, o), {
       state: "active",
@@ -234,11 +259,11 @@ export const state: Room<World> = {
       inParts: true,
       sparse: true,
       repeats: 2,
-      prepare({ many }) {
+      prepare({ many, place }) {
         const group = `import-${randomUUID()}`;
         return attempt({
           call: (signal, reached) =>
-            many.import(group, (since) => source(group, since, reached), {
+            many.import(group, (since) => source(group, place.many, since, reached), {
               ...having(signal),
               onProgress: () => reached("after"),
             }),
@@ -248,7 +273,7 @@ export const state: Room<World> = {
             // The next import begins behind what is there.
             expect(Number(report.watermark)).toBe(countOf(seen, "active"));
           },
-          done: (seen) => countOf(seen, "active") === MANY,
+          done: (seen) => countOf(seen, "active") === place.many,
         });
       },
     },
@@ -256,9 +281,9 @@ export const state: Room<World> = {
       inParts: true,
       sparse: true,
       repeats: 2,
-      async prepare({ many }) {
+      async prepare({ many, place }) {
         const group = `prune-${randomUUID()}`;
-        await fill(many, group, MANY, "done", 1);
+        await fill(many, group, place.many, { state: "done", since: 1 });
         return attempt({
           call: (signal) => many.prune({ ...having(signal), states: ["done"], endedBefore: 2 }),
           look: () => groupIn(many, group),
@@ -268,10 +293,15 @@ export const state: Room<World> = {
       },
     },
   },
-};
+});
 
-async function* source(group: string, since: string | null, reached: Reached): AsyncGenerator<ImportItem<Data, State>> {
-  for (let n = Number(since ?? 0); n < MANY; n++) {
+async function* source(
+  group: string,
+  count: number,
+  since: string | null,
+  reached: Reached,
+): AsyncGenerator<ImportItem<Data, State>> {
+  for (let n = Number(since ?? 0); n < count; n++) {
     if (n % 400 === 0) {
       await turns(1);
       reached();
@@ -282,17 +312,17 @@ async function* source(group: string, since: string | null, reached: Reached): A
 
 /** Opens what is closed again when it has been looked at. */
 function opens(
-  open: (dir: string, o: O) => Promise<StateIndex<never, never>>,
-  more: Partial<Call<string>> = {},
-): Call<string> {
+  open: (place: StatePlace, o: O, n: number) => Promise<StateIndex<never, never>>,
+  more: Partial<Call<Openings>> = {},
+): Call<Openings> {
   return {
     repeats: 2,
     ...more,
-    prepare(dir) {
+    prepare({ place }, n) {
       let opened: StateIndex<never, never> | null = null;
       return attempt({
         async call(signal) {
-          opened = await open(dir, having(signal));
+          opened = await open(place, having(signal), n);
           return opened;
         },
         look: () => null,
@@ -307,21 +337,47 @@ function opens(
   };
 }
 
-export const stateOpenings: Room<{ dir: string; other: Things }> = {
-  name: "opening state",
-  open: async (dir) => ({ dir, other: await openThings(dir, "other") }),
-  close: ({ other }) => other.close(),
-  calls: Object.fromEntries(
-    Object.entries({
-      openStateIndex: opens((dir, o) => openThings(dir, "things", o) as Promise<never>),
-      "openStateIndex, the first of its directory": opens(
-        (dir, o) => openThings(join(dir, "apart"), "things", o) as Promise<never>,
-        { sparse: true },
-      ),
-      openLeaseIndex: opens((dir, o) => openLeaseIndex({ ...o, dir }) as Promise<never>),
-    }).map(([name, call]) => [name, { ...call, prepare: ({ dir }, n) => call.prepare(dir, n) }]),
-  ),
-};
+interface Openings {
+  place: StatePlace;
+  /** Keeps the place open. */
+  other: Things;
+}
+
+export const stateOpeningsIn = (name: string, placeIn: (dir: string) => StatePlace): Room<Openings> => ({
+  name,
+  async open(dir) {
+    const place = placeIn(dir);
+    const other = await openThings(place.where, "other");
+    await connectAll(other);
+    return { place, other };
+  },
+  async close({ place, other }) {
+    await other.close();
+    await place.remove?.();
+  },
+  left: async ({ place }) => (await place.left?.()) ?? [],
+  calls: {
+    openStateIndex: opens(({ where }, o) => openThings(where, "things", o) as Promise<never>),
+    "openStateIndex, the first of its place": opens(
+      ({ apart }, o) => openThings(apart(0), "things", o) as Promise<never>,
+      { sparse: true },
+    ),
+    "openStateIndex, where nothing is yet": opens(
+      ({ apart }, o, n) => openThings(apart(n), "things", o) as Promise<never>,
+      { sparse: true },
+    ),
+    openLeaseIndex: opens(({ where }, o) => openLeaseIndex({ ...o, ...where }) as Promise<never>),
+  },
+});
+
+const inDirectory = (dir: string): StatePlace => ({
+  where: { dir },
+  many: 1_100,
+  apart: (n) => ({ dir: join(dir, `apart-${n}`) }),
+});
+
+export const state = stateIn("state", inDirectory);
+export const stateOpenings = stateOpeningsIn("opening state", inDirectory);
 
 const ended = { ...currentProcessIdentity(), instanceId: randomUUID(), pid: 2 ** 30 };
 
