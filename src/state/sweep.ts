@@ -178,8 +178,8 @@ class Sweep<D, S extends string> {
     const { beforeEpoch, where } = this.#o;
     return (
       this.#states.includes(row.state) &&
-      // Where `to` is among the states: not what has entered it since, by this sweep above all.
-      (row.state !== this.#to || row.since < this.#begun) &&
+      // Where `to` is one of several: not what has entered it since, by this sweep above all. From `to` alone nothing enters.
+      (row.state !== this.#to || this.#states.length === 1 || row.since < this.#begun) &&
       (beforeEpoch === undefined || row.epoch < beforeEpoch) &&
       (where === undefined || this.#isChosen(where(this.#kit.record(row))))
     );

@@ -139,6 +139,15 @@ export const sweeps: Promises = {
       ok(id.startsWith("new") || data.n === 1, `${id}: ${data.n}`);
   },
 
+  async "a sweep from a state to itself takes all, also what has entered by a clock ahead"(open) {
+    const index = await open<{ n: number }, "idle">({ name: "workers", lifecycle: workerLifecycle as never });
+    await index.insert({ id: "now", data: { n: 0 } });
+    await index.insert({ id: "ahead", since: Date.now() + 3_600_000, data: { n: 0 } });
+    const report = await index.sweep({ from: "idle", to: "idle", patch: ({ n }) => ({ n: n + 1 }) });
+    equal(report.transitioned, 2);
+    for await (const { id, data } of index.byState("idle")) equal(data.n, 1, id);
+  },
+
   async "a sweep ends, however many enter meanwhile, and finds what has entered by a clock ahead"(open) {
     const index = await openLeases(open);
     await fill(index, 100);
