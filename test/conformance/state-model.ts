@@ -43,7 +43,8 @@ export type Operation =
   | { kind: "prune"; states: string[]; endedBefore?: number; keep?: number }
   | { kind: "import"; items: ImportRecord<Data, string>[] }
   | { kind: "epoch" }
-  | { kind: "aborted"; operation: Operation }
+  /** Before the call; or so many turns of the event loop after it, when it may have been done. */
+  | { kind: "aborted"; operation: Operation; turns?: number }
   | { kind: "together"; operations: Operation[] }
   | { kind: "list"; states: string[]; limit?: number; reverse: boolean; skip: number; after?: number; before?: number }
   | { kind: "by"; index: keyof typeof INDEXES; key: string; states?: string[] }
@@ -327,14 +328,9 @@ export async function step(run: Run, anyTime: Operation): Promise<void> {
     case "by":
       await compareKey(run, operation);
       break;
-    case "aborted": {
-      const reason = new Error("given up");
-      const outcome = await outcomeOf(call(run.index, operation.operation, AbortSignal.abort(reason))).catch(
-        (error) => error,
-      );
-      equal(outcome, reason, "an aborted call rejects with the signal's reason");
+    case "aborted":
+      await abortBeside(run, operation);
       break;
-    }
     case "together": {
       const outcomes = allOf(operation.operations.map((each) => () => outcomeOf(call(run.index, each))));
       const expected = model.applyTogether(operation.operations);
@@ -349,6 +345,19 @@ export async function step(run: Run, anyTime: Operation): Promise<void> {
   await learnTimes(run);
   await decideOrder(run);
   if (time.isExact) await time.move(1);
+}
+
+/** What rejects with the reason has done nothing: then the model is not told of it. */
+async function abortBeside(run: Run, { operation, turns }: Operation & { kind: "aborted" }): Promise<void> {
+  const reason = new Error("given up");
+  const abort = new AbortController();
+  if (turns === undefined) abort.abort(reason);
+  const settled = outcomeOf(call(run.index, operation, abort.signal)).catch((error) => error);
+  for (let turn = 0; turn < (turns ?? 0); turn++) await new Promise((resolve) => setImmediate(resolve));
+  abort.abort(reason);
+  const outcome = await settled;
+  if (turns === undefined) equal(outcome, reason, "an aborted call rejects with the signal's reason");
+  else if (outcome !== reason) compareOutcome(run, outcome, run.model.apply(operation));
 }
 
 /** The operation with the times that it gives so much later. */

@@ -175,7 +175,11 @@ export function randomOperation(lifecycle: Lifecycle<string>, below: (limit: num
     case 3:
       return { kind: "epoch" };
     case 4:
-      return { kind: "aborted", operation: pick<() => Operation>([change, () => ({ kind: "epoch" })])() };
+      return {
+        kind: "aborted",
+        operation: below(4) === 0 ? { kind: "epoch" } : change(),
+        ...given("turns", pick([undefined, 0, 1, 2, 5, 20, 100])),
+      };
     case 5:
       return { kind: "together", operations: Array.from({ length: 2 + below(6) }, change) };
     case 6:
