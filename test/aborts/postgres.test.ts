@@ -4,8 +4,8 @@ import { describe } from "vitest";
 import type { PostgresClient } from "../../src/state/postgres/source.ts";
 import { createPlace, unavailable } from "../state/postgres/place.ts";
 import { abortRoom } from "./abort-room.ts";
-import type { Attempt, Call, Room } from "./call.ts";
-import { CONNECTIONS, type StatePlace, stateIn, stateOpeningsIn } from "./state.ts";
+import { type Attempt, type Call, type Room, turns } from "./call.ts";
+import { type StatePlace, stateIn, stateOpeningsIn, type Things } from "./state.ts";
 
 /** Is told of each statement before it is sent. */
 let onStatement: ((text: string) => void) | null = null;
@@ -20,15 +20,20 @@ function driver(...from: never[]): PostgresClient {
   return { unsafe, end: (o) => client.end(o), options: client.options };
 }
 
+/** For statements; one more listens. */
+const CONNECTIONS = 4;
+const CONNECTION = "the connection of ";
+
 function placeOf(): StatePlace {
   const { source, schema, admin, remove } = createPlace();
   // By which the server tells whose a connection is.
   const postgres = { ...source, max: CONNECTIONS, driver: driver as never, connection: { application_name: schema } };
   const own = "FROM pg_stat_activity WHERE application_name = $1";
-  const left = `
-    SELECT 'the connection of ' || pid ${own}
+  const all = `
+    SELECT '${CONNECTION}' || pid ${own}
     UNION ALL SELECT 'a transaction of ' || pid ${own} AND (xact_start IS NOT NULL OR state <> 'idle')
     UNION ALL SELECT 'a lock of ' || pid FROM pg_locks WHERE pid IN (SELECT pid ${own})`;
+  const left = async () => (await admin.unsafe(all, [schema]).values()).map(([what]) => String(what));
   const apart: string[] = [];
   return {
     where: { postgres },
@@ -38,7 +43,16 @@ function placeOf(): StatePlace {
       apart.push(name);
       return { postgres: { ...postgres, schema: name } };
     },
-    left: async () => (await admin.unsafe(left, [schema]).values()).map(([what]) => String(what)),
+    left,
+    async connect(index: Things) {
+      const changes = index.watch();
+      const first = changes.next();
+      await Promise.all(Array.from({ length: CONNECTIONS }, () => index.stats()));
+      const connections = async () => (await left()).filter((what) => what.startsWith(CONNECTION)).length;
+      while ((await connections()) <= CONNECTIONS) await turns(10);
+      await changes.return?.();
+      await first;
+    },
     async remove() {
       for (const name of apart) await admin.unsafe(`DROP SCHEMA IF EXISTS ${name} CASCADE`);
       await remove();

@@ -20,7 +20,7 @@ interface Data {
   note?: string;
 }
 type State = "active" | "busy" | "done";
-type Things = StateIndex<Data, State>;
+export type Things = StateIndex<Data, State>;
 
 type O = { signal?: AbortSignal };
 type Where = { dir: string } | { postgres: PostgresSource };
@@ -32,6 +32,8 @@ export interface StatePlace {
   many: number;
   /** Others like it, by number; nobody has them open. */
   apart(n: number): Where;
+  /** Makes all connections that there may be: one that came up in the midst of a call would seem to be left by it. */
+  connect?(index: Things): Promise<void>;
   /** What is left there that this process cannot see. */
   left?(): Promise<string[]>;
   remove?(): Promise<void>;
@@ -58,14 +60,6 @@ const openThings = (where: Where, name: string, o: O = {}): Promise<Things> =>
     indexes: { group: ({ data }) => data.group },
     retention: false,
   });
-
-/** At once, at most, where a place is reached by connections. */
-export const CONNECTIONS = 4;
-
-/** Makes all connections that there may be: one that came up in the midst of a call would seem to be left by it. */
-async function connectAll(index: Things): Promise<void> {
-  await Promise.all(Array.from({ length: CONNECTIONS }, () => index.stats()));
-}
 
 /** What is seen of a record. */
 interface Thing {
@@ -138,7 +132,7 @@ export const stateIn = (name: string, placeIn: (dir: string) => StatePlace): Roo
   async open(dir) {
     const place = placeIn(dir);
     const [things, many] = [await openThings(place.where, "things"), await openThings(place.where, "many")];
-    await connectAll(things);
+    await place.connect?.(things);
     return { place, things, many };
   },
   async close({ place, things, many }) {
@@ -348,7 +342,7 @@ export const stateOpeningsIn = (name: string, placeIn: (dir: string) => StatePla
   async open(dir) {
     const place = placeIn(dir);
     const other = await openThings(place.where, "other");
-    await connectAll(other);
+    await place.connect?.(other);
     return { place, other };
   },
   async close({ place, other }) {
