@@ -4,6 +4,7 @@
  */
 
 import { StorageFullError } from "../errors.ts";
+import { isDiskFull } from "../ffi/file-system.ts";
 import type { FilePlace } from "./reconcile.ts";
 import type { PendingPut } from "./store.ts";
 import type { SweepResult, SweepTarget } from "./sweep.ts";
@@ -46,6 +47,10 @@ export interface IndexEngine {
 /** What LMDB says when there is no room left for a commit; any other error as it is. */
 export function asStorageError(path: string, error: unknown): unknown {
   const { message = "", code } = (error ?? {}) as { message?: string; code?: unknown };
-  const isFull = code === "ENOSPC" || /MDB_MAP_FULL|No space left/.test(message);
+  const isFull =
+    code === "ENOSPC" ||
+    /MDB_MAP_FULL|No space left/.test(message) ||
+    // Of a write that was cut short.
+    (/Input\/output error/.test(message) && isDiskFull(path));
   return isFull ? new StorageFullError(path, { cause: error }) : error;
 }

@@ -74,6 +74,19 @@ export function fileSystemOf(dir: string): FileSystem {
   return type === 0 && resolve(dir).startsWith("\\\\") ? { ...classify(0), network: true } : classify(type);
 }
 
+/** A write that finds less than this may have been the one that filled the disk. */
+const FULL_BELOW_BYTES = 262_144;
+
+/** Whether there is next to no room where `dir` lies: what a full disk makes of a write is an I/O error, often. */
+export function isDiskFull(dir: string): boolean {
+  try {
+    const { bavail, bsize } = statfsSync(dir);
+    return bavail * bsize < FULL_BELOW_BYTES;
+  } catch {
+    return false;
+  }
+}
+
 /** What is known of a file system by its `f_type`. */
 export function classify(type: number): FileSystem {
   const network = NETWORK.get(type);

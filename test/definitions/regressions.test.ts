@@ -449,6 +449,26 @@ test.skipIf(!isRoot || process.platform !== "linux")(
   },
 );
 
+test.skipIf(!isRoot || process.platform !== "linux")(
+  "a disk that a first sweep fills, in the middle of whatever write, is a full disk",
+  async () => {
+    const p = place();
+    const disk = join(p.base, "disk");
+    mkdirSync(disk);
+    execFileSync("mount", ["-t", "tmpfs", "-o", "size=2m", "tmpfs", disk]);
+    onTestFinished(() => void execFileSync("umount", ["-l", disk]));
+    mkdirSync(p.at("models/t"), { recursive: true });
+    const rest = `d: ${"x".repeat(300)}\n`;
+    for (let i = 0; i < 5_000; i++) writeFileSync(p.at(`models/t/f${i}.yaml`), `id: i${i}\nname: f${i}\n${rest}`);
+    await using index = await openDefinitionIndex({ ...p.options, indexDir: join(disk, "index") });
+    for (let i = 0; i < 2; i++)
+      await expect(index.findByName("t", "none")).rejects.toMatchObject({ code: "STORAGE_FULL" });
+    execFileSync("mount", ["-o", "remount,size=100m", disk]);
+    expect(await index.findByName("t", "none")).toBeNull();
+    expect((await index.findByName("t", "f7"))?.path).toBe(p.at("models/t/f7.yaml"));
+  },
+);
+
 test("the directory of the locks holds no definitions, whoever asks first", async () => {
   const p = place();
   p.write("models/.auto-definition-create/a.yaml", "a");

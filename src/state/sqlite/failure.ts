@@ -1,5 +1,4 @@
 /** What SQLite's errors mean here. Node gives the result code; Deno often the message alone. */
-import { statfsSync } from "node:fs";
 import { dirname } from "node:path";
 import {
   LifecycleMismatchError,
@@ -9,6 +8,7 @@ import {
   StateStoreUnavailableError,
   StorageFullError,
 } from "../../errors.ts";
+import { isDiskFull } from "../../ffi/file-system.ts";
 import { DamageError } from "./checks.ts";
 
 export type FailureKind = "busy" | "full" | "corrupt" | "io" | "other";
@@ -82,7 +82,7 @@ export function failureOf(error: unknown, path: string): Failure {
     MESSAGES.find(([part]) => text.includes(part))?.[1] ??
     "other";
   // On a full disk the shared-memory file cannot grow either, which SQLite calls an I/O error.
-  return { kind: kind === "io" && isFull(path) ? "full" : kind, message: text };
+  return { kind: kind === "io" && isDiskFull(dirname(path)) ? "full" : kind, message: text };
 }
 
 export function toError(failure: Failure, path: string, waitedMs = 0): Error {
@@ -106,15 +106,4 @@ export function toError(failure: Failure, path: string, waitedMs = 0): Error {
 /** An integer that no healthy row of ours holds. */
 function isOutOfRange(error: unknown): boolean {
   return (error as { code?: string }).code === "ERR_OUT_OF_RANGE";
-}
-
-const FULL_BELOW_BYTES = 262_144;
-
-function isFull(path: string): boolean {
-  try {
-    const { bavail, bsize } = statfsSync(dirname(path));
-    return bavail * bsize < FULL_BELOW_BYTES;
-  } catch {
-    return false;
-  }
 }
