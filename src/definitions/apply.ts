@@ -31,7 +31,7 @@ export async function applyFiles(
 /** The same for one file, at once. */
 export function applyOne(store: DefinitionStore, at: AppliedPlace, options: ExamineOptions, result: ApplyResult): void {
   try {
-    const applied = applyFile(store, at.place, at.dir, options);
+    const applied = applyFile(store, at.place, at.dir, options, at.written);
     if (applied.read) result.read++;
     if (applied.outcome !== "unchanged") result.changed++;
     if (applied.symlink) result.symlinks.push(at);

@@ -18,6 +18,8 @@ export interface SweepCallbacks {
 export interface AppliedPlace {
   place: FilePlace;
   dir: string;
+  /** To be read, whatever its stamp says. */
+  written: boolean;
 }
 
 export interface ApplyResult {

@@ -199,6 +199,7 @@ export class Passes {
       if (state.generation === generation) this.#takeResult(state, result);
       await this.#judgeDeferred(state);
     } catch (error) {
+      for (const { place, written } of places) if (written) state.written[place.root]?.add(place.filename);
       state.invalidate();
       throw error;
     }
@@ -245,7 +246,8 @@ export class Passes {
         names.delete(filename);
         state.symlinks[root]?.delete(filename);
         state.unreadable.delete(`${dir}/${filename}`);
-        places.push({ place: { root, type: state.type, typeId: state.id, filename }, dir });
+        const written = state.written[root]?.delete(filename) ?? false;
+        places.push({ place: { root, type: state.type, typeId: state.id, filename }, dir, written });
       }
     }
     return places;

@@ -85,16 +85,24 @@ export interface Applied {
 }
 
 /**
- * Looks at one file and brings the index in line with it; reads it only where its stamp has changed or is too young.
+ * Looks at one file and brings the index in line with it; reads it only where its stamp has changed or is too young, or
+ * where it is known to have been `written` to.
  * Throws DefinitionReadError when the disk is at fault; the index then stays as it was.
  */
-export function applyFile(store: DefinitionStore, place: FilePlace, dir: string, options: ExamineOptions): Applied {
+export function applyFile(
+  store: DefinitionStore,
+  place: FilePlace,
+  dir: string,
+  options: ExamineOptions,
+  written: boolean,
+): Applied {
   return applyStored(
     store,
     place,
     dir,
     options,
     store.files.peek(fileKey(place.root, relativePath(place.type, place.filename))),
+    written,
   );
 }
 
@@ -113,10 +121,11 @@ function applyStored(
   dir: string,
   options: ExamineOptions,
   stored: Buffer | undefined,
+  written: boolean,
   seen?: Seen,
 ): Applied {
   const path = `${dir}/${place.filename}`;
-  if (stored !== undefined && !isRacyFile(stored) && !isSymlinkFile(stored)) {
+  if (!written && stored !== undefined && !isRacyFile(stored) && !isSymlinkFile(stored)) {
     const isFile = seen?.isFile ?? readStamp(path, false, scratch, 0) === "file";
     if (isFile && sameStamp(stored, FILE_STAMP_AT, seen?.stamps ?? scratch, seen?.offset ?? 0)) return UNCHANGED;
   }
@@ -320,7 +329,7 @@ class DirectorySweep {
       const applied =
         dir === null
           ? { ...UNCHANGED, outcome: "removed" as const, count: this.#reconcile(filename, null) }
-          : applyStored(this.#store, place, dir, this.#options, stored, seen);
+          : applyStored(this.#store, place, dir, this.#options, stored, false, seen);
       if (applied.read) result.read++;
       if (applied.deferred) result.deferred.push({ root, filename });
       if (applied.symlink) result.symlinks.push({ root, filename });

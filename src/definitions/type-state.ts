@@ -24,6 +24,11 @@ export class TypeState {
   readonly counts: number[];
   /** Files that may have changed, per root. */
   readonly pending: Set<string>[];
+  /**
+   * Of those, the files that were written to in place: the kernel gives them their time before it copies what is written, so
+   * that one that was looked at in between has the right stamp and the old content.
+   */
+  readonly written: Set<string>[];
   /** Links change where no directory watch looks: each is looked at in every lookup. */
   readonly symlinks: Set<string>[];
   /** What takes a parser to judge: too long for a lookup to do by the way. */
@@ -55,6 +60,7 @@ export class TypeState {
     this.dirs = each(() => null);
     this.counts = each(() => 0);
     this.pending = each(() => new Set<string>());
+    this.written = each(() => new Set<string>());
     this.symlinks = each(() => new Set<string>());
     this.deferred = each(() => new Set<string>());
   }

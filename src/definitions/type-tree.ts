@@ -16,6 +16,7 @@ import {
   IN_IGNORED,
   IN_ISDIR,
   IN_MASK_ADD,
+  IN_MODIFY,
   IN_MOVE_SELF,
   IN_MOVED_FROM,
   IN_ONLYDIR,
@@ -171,7 +172,7 @@ export class TypeTree {
         if (mask & GONE || (owner.kind === "gap" && name === owner.missing)) this.loseRoot(owner.root);
       } else if (name === "") this.#onOwnEvent(owner.state, owner.root, mask);
       else if (mask & IN_ISDIR) this.#onDirectory(owner.state, owner.root, mask, name);
-      else if (name.endsWith(".yaml")) this.#onFile(owner.state, owner.root, name);
+      else if (name.endsWith(".yaml")) this.#onFile(owner.state, owner.root, mask, name);
     }
   };
 
@@ -202,10 +203,11 @@ export class TypeTree {
     this.hasChanged = true;
   }
 
-  #onFile(state: TypeState, root: number, name: string): void {
+  #onFile(state: TypeState, root: number, mask: number, name: string): void {
     // Not UTF-8, perhaps: only a listing can tell what it is.
     if (name.includes("\ufffd")) state.invalidate();
     else state.pending[root]?.add(name);
+    if (mask & IN_MODIFY) state.written[root]?.add(name);
   }
 
   /** The directory of this type in this root, and all below it, is no longer what was watched. */
@@ -215,6 +217,7 @@ export class TypeTree {
     state.dirs[root] = null;
     state.counts[root] = 0;
     state.pending[root]?.clear();
+    state.written[root]?.clear();
     state.symlinks[root]?.clear();
     state.deferred[root]?.clear();
     for (const child of state.children.values()) this.#lose(child, root);
@@ -370,7 +373,12 @@ export class TypeTree {
       return dir;
     });
     state.boundedBecause = bounded;
-    for (const names of [...state.pending, ...state.deferred]) names.clear();
+    for (const names of state.deferred) names.clear();
+    // A sweep goes by stamps.
+    for (const [root, names] of state.pending.entries()) {
+      names.clear();
+      for (const name of state.written[root] ?? []) names.add(name);
+    }
     state.unreadable.clear();
     state.meanwhile = [];
     return { type: state.type, typeId: state.id, dirs };

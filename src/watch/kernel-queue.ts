@@ -63,8 +63,8 @@ export interface KernelQueue {
   prepare(dir: string): Promise<() => Promise<void>>;
   /**
    * Hands over every event that was queued before the call, in order, and returns how many there were. Never waits.
-   * Left out are files that are not called `*.yaml`, unless every name was asked for, and what follows an event of the
-   * same file at once: one says that the file must be looked at, whatever its mask.
+   * Left out are files that are not called `*.yaml`, unless every name was asked for. Events of one file that follow each
+   * other at once are one, with all their masks: it says that the file must be looked at.
    * Returns -1 when the queue itself has failed: from then on nothing is known.
    */
   drain(handler: WatchEventHandler): number;
@@ -152,26 +152,36 @@ class InotifyQueue implements KernelQueue {
   #handOver(length: number, handler: WatchEventHandler): number {
     const words = this.#words;
     let events = 0;
+    // Those of one file: where the first of them is, and what they say together.
     let file = -1;
+    let fileMask = 0;
+    const handOverFile = (): void => {
+      if (file < 0) return;
+      const start = (file << 2) + HEADER_BYTES;
+      const end = this.#endOf(start + (words[file + 3] as number));
+      const wd = words[file] as number;
+      if (this.#isYaml(start, end) || this.#everyName.has(wd)) handler(wd, fileMask, this.#decode(start, end));
+      file = -1;
+    };
     for (let at = 0; at < length; events++) {
       const word = at >> 2;
       const mask = (words[word + 1] as number) >>> 0;
       const start = at + HEADER_BYTES;
       const end = start + (words[word + 3] as number);
-      if (end === start) {
-        file = -1;
-        handler(words[word] as number, mask, "");
-      } else if (mask & IN_ISDIR) {
-        file = -1;
-        handler(words[word] as number, mask, this.#decode(start, this.#endOf(end)));
-      } else if (file < 0 || !this.#isSameFile(file, word)) {
-        const nameEnd = this.#endOf(end);
-        file = word;
-        const wd = words[word] as number;
-        if (this.#isYaml(start, nameEnd) || this.#everyName.has(wd)) handler(wd, mask, this.#decode(start, nameEnd));
+      if (end > start && (mask & IN_ISDIR) === 0) {
+        if (file >= 0 && this.#isSameFile(file, word)) fileMask |= mask;
+        else {
+          handOverFile();
+          file = word;
+          fileMask = mask;
+        }
+      } else {
+        handOverFile();
+        handler(words[word] as number, mask, end === start ? "" : this.#decode(start, this.#endOf(end)));
       }
       at = end;
     }
+    handOverFile();
     return events;
   }
 
