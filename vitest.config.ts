@@ -7,7 +7,7 @@ export default defineConfig({
     hookTimeout: 60_000,
     pool: "forks",
     maxWorkers: 2,
-    // Node's V8 may abort a process in which threads come and go, where the processor has protection keys (nodejs/node#64500).
+    // Node's V8 may abort a process in which threads come and go; rarer so, where the processor has protection keys (nodejs/node#64500).
     execArgv: "Deno" in globalThis ? [] : ["--no-memory-protection-keys"],
   },
 });

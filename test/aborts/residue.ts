@@ -30,10 +30,14 @@ export async function residue(elsewhere: () => Promise<string[]>): Promise<Resid
   return all;
 }
 
-/** Null: the directory that is being read, and the two that Deno keeps of each worker that loaded a native module. */
+/**
+ * What a descriptor leads to; of sockets, that it is one: a client may make a connection anew. Null: the directory that is
+ * being read, and the two that Deno keeps of each worker that loaded a native module.
+ */
 function pathOf(fd: string): string | null {
   try {
     const path = readlinkSync(`/proc/self/fd/${fd}`);
+    if (path.startsWith("socket:")) return "a socket";
     return isDeno && /^anon_inode:\[(eventfd|eventpoll)\]$/.test(path) ? null : path;
   } catch {
     return null;
