@@ -96,7 +96,7 @@ export interface SweepReport {
   /** Chosen, but changed by somebody else meanwhile so that they no longer qualify: left as they are. */
   skipped: number;
   elapsedMs: number;
-  /** True when the signal ended it between two batches: the figures say what was done. */
+  /** True when the signal, or the closing of the index, ended it between two batches: the figures say what was done. */
   aborted?: true;
 }
 
@@ -146,7 +146,7 @@ export interface ImportReport {
   /** The mark that is stored now. */
   watermark: string | null;
   elapsedMs: number;
-  /** True when the signal ended it between two batches: the figures say what was done, and the next import goes on there. */
+  /** True when the signal, or the closing of the index, ended it between two batches: the next import goes on there. */
   aborted?: true;
 }
 
@@ -302,7 +302,7 @@ export interface StateIndex<D, S extends string> extends AsyncDisposable {
     o?: ImportOptions,
   ): Promise<ImportReport>;
 
-  /** Removes records, the oldest first, and says how many; none that the mirror still has to write. */
+  /** Removes records, the oldest first, and says how many, also when it was aborted in between; none that the mirror still has to write. */
   prune(o: PruneOptions<S>): Promise<number>;
 
   /**

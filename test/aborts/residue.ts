@@ -19,8 +19,10 @@ export async function residue(elsewhere: () => Promise<string[]>): Promise<Resid
   };
   for (const what of await elsewhere()) add(what);
   if (process.platform === "linux") {
+    // A line ends with the inode where the socket has no name.
+    const pairs = isDeno ? readFileSync("/proc/self/net/unix", "utf8") : "";
     for (const fd of readdirSync("/proc/self/fd")) {
-      const path = pathOf(fd);
+      const path = pathOf(fd, pairs);
       if (path !== null) add(path);
     }
     // Deno's own threads come and go.
@@ -31,13 +33,14 @@ export async function residue(elsewhere: () => Promise<string[]>): Promise<Resid
 }
 
 /**
- * What a descriptor leads to; of sockets, that it is one: a client may make a connection anew. Null: the directory that is
- * being read, and the two that Deno keeps of each worker that loaded a native module.
+ * Null: the directory that is being read, the two that Deno keeps of each worker that loaded a native module, and the pairs
+ * of sockets by which its threads wake each other.
  */
-function pathOf(fd: string): string | null {
+function pathOf(fd: string, pairs: string): string | null {
   try {
     const path = readlinkSync(`/proc/self/fd/${fd}`);
-    if (path.startsWith("socket:")) return "a socket";
+    const inode = /^socket:\[(\d+)\]$/.exec(path)?.[1];
+    if (isDeno && inode !== undefined && pairs.includes(` ${inode}\n`)) return null;
     return isDeno && /^anon_inode:\[(eventfd|eventpoll)\]$/.test(path) ? null : path;
   } catch {
     return null;
