@@ -3,8 +3,12 @@ import { InvalidArgumentError } from "./errors.ts";
 
 /** @throws InvalidArgumentError unless it is an object (no array) */
 export function checkObject(argument: string, value: unknown, expected = "an object"): void {
-  if (typeof value !== "object" || value === null || Array.isArray(value))
-    throw new InvalidArgumentError(argument, value, expected);
+  if (!isObject(value)) throw new InvalidArgumentError(argument, value, expected);
+}
+
+/** Neither an array nor null. */
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** @throws InvalidArgumentError unless it is a function */

@@ -6,7 +6,7 @@ import { DefinitionReadError, InvalidArgumentError } from "../errors.ts";
 import { fileSystemOf } from "../ffi/file-system.ts";
 import { openOwnedEnvironment } from "../lmdb/environment.ts";
 import { environmentVariable } from "../permissions.ts";
-import type { ExamineOptions } from "../scan/examine.ts";
+import { type ExamineOptions, isInside } from "../scan/examine.ts";
 import { DEFAULT_KEYS } from "../scan/model.ts";
 import { readStamp, STAMP_BYTES } from "../scan/stamp.ts";
 import { type ChangeHints, openChangeHints } from "../watch/hints.ts";
@@ -240,7 +240,7 @@ function checkRoots(roots: readonly DefinitionRoot[]): DefinitionRoot[] {
     for (const b of checked) {
       if (a === b) continue;
       if (a.name === b.name) throw new InvalidArgumentError("roots[].name", a.name, "a name of its own for each root");
-      if (liesIn(a.dir, b.dir)) {
+      if (isInside(a.dir, b.dir)) {
         throw new InvalidArgumentError(
           "roots[].dir",
           a.dir,
@@ -256,14 +256,10 @@ function checkRoots(roots: readonly DefinitionRoot[]): DefinitionRoot[] {
 function checkIndexDir(path: string, roots: readonly DefinitionRoot[]): string {
   const indexDir = checkPath("indexDir", path);
   for (const { name, dir } of roots) {
-    if (liesIn(indexDir, dir) || liesIn(dir, indexDir))
+    if (isInside(indexDir, dir) || isInside(dir, indexDir))
       throw new InvalidArgumentError("indexDir", indexDir, `a directory apart from the root "${name}" (${dir})`);
   }
   return indexDir;
-}
-
-function liesIn(path: string, dir: string): boolean {
-  return path === dir || path.startsWith(`${dir}/`);
 }
 
 function checkPath(what: string, path: string): string {

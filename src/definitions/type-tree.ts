@@ -205,8 +205,11 @@ export class TypeTree {
 
   #onFile(state: TypeState, root: number, mask: number, name: string): void {
     // Not UTF-8, perhaps: only a listing can tell what it is.
-    if (name.includes("\ufffd")) state.invalidate();
-    else state.pending[root]?.add(name);
+    if (name.includes("\ufffd")) {
+      state.invalidate();
+      return;
+    }
+    state.pending[root]?.add(name);
     if (mask & IN_MODIFY) state.written[root]?.add(name);
   }
 

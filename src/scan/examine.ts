@@ -137,7 +137,8 @@ function resolveLink(path: string): string | null {
   }
 }
 
-function isInside(real: string, boundary: string | null): boolean {
+/** By their names alone; no boundary holds everything. */
+export function isInside(real: string, boundary: string | null): boolean {
   return boundary === null || real === boundary || real.startsWith(boundary.endsWith("/") ? boundary : `${boundary}/`);
 }
 

@@ -1,11 +1,12 @@
 /** Bringing in records from elsewhere: never back, never twice, and from where the last import ended. */
 import { abortable } from "../abort.ts";
+import { isObject } from "../arguments.ts";
 import { TussockError } from "../errors.ts";
 import { nextTurn } from "../slices.ts";
 import { Ahead } from "./ahead.ts";
 import { type Kit, SLICE } from "./kit.ts";
 import { DANGLING, isTerminal } from "./lifecycle.ts";
-import { checkName, checkText, isObject, MAX_WATERMARK_BYTES, nameOf } from "./limits.ts";
+import { checkName, checkText, MAX_WATERMARK_BYTES, nameOf } from "./limits.ts";
 import type { ImportItem, ImportOptions, ImportProblem, ImportRecord, ImportReport } from "./model.ts";
 import type { RowChange, Scope, Tombstone } from "./record-store.ts";
 import type { StoredRow } from "./row.ts";

@@ -101,11 +101,6 @@ export function checkBytes(data: unknown): Uint8Array {
   return Buffer.from(data);
 }
 
-/** Neither an array nor null. */
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 /** Where JSON would not carry it, as an accessor within the whole. */
 interface Flaw {
   readonly path: string;

@@ -2,6 +2,7 @@
  * What becomes of a record, and what is refused: pure functions from the record as it is to the record as it shall be.
  * They know lifecycles, revisions and times, and nothing of how records are stored.
  */
+import { isObject } from "../arguments.ts";
 import {
   InvalidArgumentError,
   LifecycleMismatchError,
@@ -11,7 +12,7 @@ import {
   type TussockError,
 } from "../errors.ts";
 import { allows, DANGLING, isTerminal, type Lifecycle } from "./lifecycle.ts";
-import { checkId, checkInteger, checkText, checkTime, isObject, MAX_ORIGIN_BYTES, toJson } from "./limits.ts";
+import { checkId, checkInteger, checkText, checkTime, MAX_ORIGIN_BYTES, toJson } from "./limits.ts";
 import type { ImportRecord, NewRecord, Patch, TransitionOptions, UpdateOptions } from "./model.ts";
 import { type StoredRow, takeData, toRecord } from "./row.ts";
 

@@ -1,8 +1,7 @@
 /** The runs of a state index, for {@link reapRuns}. */
-import { checkObject, checkOptions } from "../arguments.ts";
+import { checkObject, checkOptions, isObject } from "../arguments.ts";
 import { RecordNotFoundError, TransitionError } from "../errors.ts";
 import type { RunState } from "./lifecycle.ts";
-import { isObject } from "./limits.ts";
 import type { RunOwner, RunRecord, RunSource, StateIndex, StateRecord } from "./model.ts";
 
 export interface RunsOfOptions<D> {

@@ -1,4 +1,5 @@
 /** An artifact's `metadata.yaml`, as far as this library looks into it. */
+import { isObject } from "../arguments.ts";
 import { sha256 } from "../digest.ts";
 import { DefinitionReadError } from "../errors.ts";
 import { errnoOf, missingPermission } from "../permissions.ts";
@@ -30,7 +31,7 @@ export function parseMetadata(bytes: Uint8Array, path: string): ArtifactMetadata
     if (missingPermission(error) !== null) throw new DefinitionReadError(path, errnoOf(error), { cause: error });
     return String((error as Error).message).split("\n", 1)[0] ?? "not YAML";
   }
-  if (!isRecord(document)) return "not a mapping";
+  if (!isObject(document)) return "not a mapping";
   return {
     document,
     lifecycle: textOf(document["lifecycle"]),
@@ -97,10 +98,6 @@ function parseYaml(bytes: Uint8Array): unknown {
 
 const DIGEST_LINE = /^(checksum: )([0-9a-f]{64})$/m;
 
-export function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 /** Epoch milliseconds of an ISO date, or null. */
 export function timeOf(value: unknown): number | null {
   const time = typeof value === "string" ? Date.parse(value) : value instanceof Date ? value.getTime() : Number.NaN;
@@ -112,7 +109,7 @@ function textOf(value: unknown): string | null {
 }
 
 function textsOf(value: unknown): Record<string, string> {
-  if (!isRecord(value)) return {};
+  if (!isObject(value)) return {};
   return Object.fromEntries(
     Object.entries(value).filter((entry): entry is [string, string] => typeof entry[1] === "string"),
   );

@@ -1,5 +1,6 @@
 /** Which of swamp's artifacts are records, and what their content says: for the import into a state index, and back. */
 import { isDeepStrictEqual } from "node:util";
+import { isObject } from "../arguments.ts";
 import {
   isTerminal,
   type Lifecycle,
@@ -12,7 +13,7 @@ import {
 } from "../state/lifecycle.ts";
 import type { ImportRecord, StateRecord } from "../state/model.ts";
 import type { StepLease } from "../state/open.ts";
-import { isRecord, timeOf } from "./artifact-metadata.ts";
+import { timeOf } from "./artifact-metadata.ts";
 import type { Artifact } from "./artifact-scan.ts";
 
 /** What swamp keeps of a dispatch that waits, besides its state. More fields are kept as they are. */
@@ -103,7 +104,7 @@ export function recordOf<D, S extends string>(
 ): ImportRecord<D, S> | { reason: string } {
   const content = parseJson(artifact.content);
   if (content === undefined) return { reason: "content is not JSON" };
-  if (!isRecord(content)) return { reason: "content is not a JSON object" };
+  if (!isObject(content)) return { reason: "content is not a JSON object" };
   const { fields, lifecycle } = kind;
   const id = content[fields.id];
   if (typeof id !== "string") return { reason: `${fields.id} is not a string` };
@@ -144,7 +145,7 @@ export function tells<D, S extends string>(
   record: StateRecord<D, S>,
 ): boolean {
   const told = parseJson(content);
-  if (!isRecord(told) || told[kind.fields.state] !== record.state) return false;
+  if (!isObject(told) || told[kind.fields.state] !== record.state) return false;
   return isDeepStrictEqual(contentOf(kind, { ...record, data: told as D }), contentOf(kind, record));
 }
 

@@ -8,8 +8,8 @@
  * that shows in the directory's inode. A scan that was cut off is gone on with: items are taken in the order of
  * {@link bucketOf}, and for the buckets not yet done the older moment still counts.
  */
+import { isObject } from "../arguments.ts";
 import { sha256 } from "../digest.ts";
-import { isRecord } from "./artifact-metadata.ts";
 
 /** Everything that did not change after `clockNs`, in directories that are still the same, has been seen. */
 export interface Horizon {
@@ -93,7 +93,7 @@ export function decodeWatermark(text: string | null | undefined): Watermark | nu
   if (text == null) return null;
   try {
     const value: unknown = JSON.parse(text);
-    if (!isRecord(value) || value["format"] !== FORMAT || typeof value["done"] !== "number") return null;
+    if (!isObject(value) || value["format"] !== FORMAT || typeof value["done"] !== "number") return null;
     const { horizon, done, before } = value;
     if (!isHorizon(horizon) || !(before === null || isHorizon(before))) return null;
     return { horizon, done, before };
@@ -104,10 +104,10 @@ export function decodeWatermark(text: string | null | undefined): Watermark | nu
 
 function isHorizon(value: unknown): value is Horizon {
   return (
-    isRecord(value) &&
+    isObject(value) &&
     typeof value["clockNs"] === "number" &&
     typeof value["inode"] === "string" &&
-    isRecord(value["models"])
+    isObject(value["models"])
   );
 }
 

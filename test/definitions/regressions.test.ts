@@ -406,14 +406,20 @@ test("changes are told of by any spelling of a path, and by where a root really 
   await expect(index.applyChanges(["models/t/a.yaml"])).rejects.toThrow(InvalidArgumentError);
 });
 
+/** A file system of so few bytes, as long as the test runs. */
+function diskIn(base: string, size: string): string {
+  const disk = join(base, "disk");
+  mkdirSync(disk);
+  execFileSync("mount", ["-t", "tmpfs", "-o", `size=${size}`, "tmpfs", disk]);
+  onTestFinished(() => void execFileSync("umount", ["-l", disk]));
+  return disk;
+}
+
 test.skipIf(!isRoot || process.platform !== "linux")(
   "a full disk under the cache: changes are answered from memory, what must be swept by StorageFullError, and a quiet end",
   async () => {
     const p = place();
-    const disk = join(p.base, "disk");
-    mkdirSync(disk);
-    execFileSync("mount", ["-t", "tmpfs", "-o", "size=3m", "tmpfs", disk]);
-    onTestFinished(() => void execFileSync("umount", ["-l", disk]));
+    const disk = diskIn(p.base, "3m");
     for (let i = 0; i < 50; i++) p.write(`models/t/f${i}.yaml`, `f${i}`);
     const options = { ...p.options, indexDir: join(disk, "index") };
     const index = await openDefinitionIndex(options);
@@ -453,10 +459,7 @@ test.skipIf(!isRoot || process.platform !== "linux")(
   "a disk that a first sweep fills, in the middle of whatever write, is a full disk",
   async () => {
     const p = place();
-    const disk = join(p.base, "disk");
-    mkdirSync(disk);
-    execFileSync("mount", ["-t", "tmpfs", "-o", "size=2m", "tmpfs", disk]);
-    onTestFinished(() => void execFileSync("umount", ["-l", disk]));
+    const disk = diskIn(p.base, "2m");
     mkdirSync(p.at("models/t"), { recursive: true });
     const rest = `d: ${"x".repeat(300)}\n`;
     for (let i = 0; i < 5_000; i++) writeFileSync(p.at(`models/t/f${i}.yaml`), `id: i${i}\nname: f${i}\n${rest}`);
