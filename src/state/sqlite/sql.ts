@@ -3,6 +3,11 @@
 const COLUMNS = "rec, id, state, since, created, revision, epoch, origin, keys, data, sum";
 const RECORD = COLUMNS.replaceAll(/\w+/g, "r.$&");
 const VALUES = "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?";
+/**
+ * In place of a bare parameter behind LIMIT: SQLite plans by that one's value, and so compiles the statement anew each time it
+ * is bound (as `sqlite3_prepare_v2` documents of parameters that might influence a plan): half of a short listing's time.
+ */
+const AS_INTEGER = "CAST(? AS INTEGER)";
 
 // ── the store, its indexes, their secondary indexes ─────────────────────────────────────────────────
 
@@ -49,8 +54,8 @@ export const INSERT = `INSERT INTO record (idx, ${COLUMNS}) VALUES (?, NULL, ?, 
 export const UPDATE = `UPDATE record SET state = ?, since = ?, created = ?, revision = ?, epoch = ?, origin = ?, keys = ?, data = ?, sum = ?
   WHERE rec = ? AND idx = ? AND id = ? AND revision = ? AND sum = ?`;
 export const DELETE = "DELETE FROM record WHERE rec = ? AND idx = ? AND id = ?";
-export const UNKEYED = `SELECT ${COLUMNS} FROM record WHERE idx = ? AND keys IS NULL LIMIT ?`;
-export const RECORDS_FROM = `SELECT idx, ${COLUMNS} FROM record WHERE rec > ? ORDER BY rec LIMIT ?`;
+export const UNKEYED = `SELECT ${COLUMNS} FROM record WHERE idx = ? AND keys IS NULL LIMIT ${AS_INTEGER}`;
+export const RECORDS_FROM = `SELECT idx, ${COLUMNS} FROM record WHERE rec > ? ORDER BY rec LIMIT ${AS_INTEGER}`;
 
 export const INSERT_ENTRY = "INSERT INTO entry (ix, state, key, since, rec) VALUES (?, ?, ?, ?, ?)";
 export const DELETE_ENTRY = "DELETE FROM entry WHERE ix = ? AND state = ? AND key = ? AND since = ? AND rec = ?";
@@ -77,7 +82,7 @@ const walk = (
   order: string,
 ) => `SELECT ${RECORD}, r.idx = ? AND e.state = r.state AND e.since = r.since AS fits
   FROM entry AS e LEFT JOIN record AS r ON r.rec = e.rec
-  WHERE e.ix = ? AND e.state = ? AND e.key = ? AND ${range} ${order} LIMIT ?`;
+  WHERE e.ix = ? AND e.state = ? AND e.key = ? AND ${range} ${order} LIMIT ${AS_INTEGER}`;
 const ONE_TIME = "e.since = ? AND e.rec > ? AND e.rec < ?";
 const BETWEEN_TIMES = "e.since > ? AND e.since < ?";
 export const WALK = {
@@ -111,7 +116,7 @@ export const LAST_ENTRY =
 export const PRUNABLE = `SELECT ${RECORD} FROM entry AS e JOIN record AS r ON r.rec = e.rec
   WHERE e.ix = ? AND e.state = ? AND e.key = '' AND e.since < ? AND (e.since, e.rec) <= (?, ?)
     AND NOT EXISTS (SELECT 1 FROM outbox AS o WHERE o.idx = r.idx AND o.rec = r.rec)
-  ORDER BY e.since, e.rec LIMIT ?`;
+  ORDER BY e.since, e.rec LIMIT ${AS_INTEGER}`;
 
 export const TOMBSTONE = "SELECT state, since, origin, sum FROM tombstone WHERE idx = ? AND id = ?";
 export const SET_TOMBSTONE =
@@ -125,10 +130,10 @@ export const HAS_IMPORTS = "SELECT 1 AS yes FROM import_mark WHERE idx = ? LIMIT
 export const INSERT_CHANGE = `INSERT INTO change (seq, prev, idx, ${COLUMNS}) VALUES (NULL, ?, ?, ${VALUES})`;
 export const TRIM_CHANGES = "DELETE FROM change WHERE seq <= ?";
 export const CHANGE_RANGE = "SELECT coalesce(min(seq), 0) AS first, coalesce(max(seq), 0) AS last FROM change";
-export const CHANGES = `SELECT seq, prev, ${COLUMNS} FROM change WHERE seq > ? AND seq <= ? AND idx = ? ORDER BY seq LIMIT ?`;
+export const CHANGES = `SELECT seq, prev, ${COLUMNS} FROM change WHERE seq > ? AND seq <= ? AND idx = ? ORDER BY seq LIMIT ${AS_INTEGER}`;
 
 export const INSERT_OUTBOX = `INSERT INTO outbox (seq, at, prev, idx, ${COLUMNS}) VALUES (?, ?, ?, ?, ${VALUES})`;
-export const OUTBOX = `SELECT seq, prev, ${COLUMNS} FROM outbox WHERE idx = ? AND seq > ? ORDER BY seq LIMIT ?`;
+export const OUTBOX = `SELECT seq, prev, ${COLUMNS} FROM outbox WHERE idx = ? AND seq > ? ORDER BY seq LIMIT ${AS_INTEGER}`;
 export const OUTBOX_STATS = "SELECT count(*) AS pending, min(at) AS oldest FROM outbox WHERE idx = ?";
 export const DELETE_OUTBOX = "DELETE FROM outbox WHERE seq = ? AND idx = ?";
 export const CLEAR_OUTBOX = "DELETE FROM outbox WHERE idx = ?";
@@ -145,6 +150,6 @@ export const SET_MARK =
 export const SCHEMA = "SELECT name, sql FROM sqlite_schema WHERE type IN ('table', 'index') ORDER BY name";
 export const HAS_ENTRY = "SELECT 1 AS yes FROM entry WHERE ix = ? AND state = ? AND key = ? AND since = ? AND rec = ?";
 export const ENTRY_COUNTS = "SELECT ix, count(*) AS n FROM entry GROUP BY ix";
-export const CHANGES_FROM = `SELECT seq, idx, prev, ${COLUMNS} FROM change WHERE seq > ? ORDER BY seq LIMIT ?`;
-export const OUTBOX_FROM = `SELECT seq, idx, prev, ${COLUMNS} FROM outbox WHERE seq > ? ORDER BY seq LIMIT ?`;
+export const CHANGES_FROM = `SELECT seq, idx, prev, ${COLUMNS} FROM change WHERE seq > ? ORDER BY seq LIMIT ${AS_INTEGER}`;
+export const OUTBOX_FROM = `SELECT seq, idx, prev, ${COLUMNS} FROM outbox WHERE seq > ? ORDER BY seq LIMIT ${AS_INTEGER}`;
 export const ALL_TOMBSTONES = "SELECT idx, id, state, since, origin, sum FROM tombstone";
