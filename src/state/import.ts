@@ -8,7 +8,7 @@ import { type Kit, SLICE } from "./kit.ts";
 import { DANGLING, isTerminal } from "./lifecycle.ts";
 import { checkName, checkText, MAX_WATERMARK_BYTES, nameOf } from "./limits.ts";
 import type { ImportItem, ImportOptions, ImportProblem, ImportRecord, ImportReport } from "./model.ts";
-import type { RowChange, Scope, Tombstone } from "./record-store.ts";
+import type { RowChange, Standing, Tombstone } from "./record-store.ts";
 import type { StoredRow } from "./row.ts";
 import type { Next } from "./rules.ts";
 import type { Registration } from "./secondary.ts";
@@ -118,10 +118,17 @@ class Importer<D, S extends string> {
     do {
       const { registration } = store;
       const changes: RowChange[] = [];
-      for (const [at, item] of items.entries()) {
-        if (at % SLICE === SLICE - 1) await nextTurn();
-        const change = await this.#decide(item, registration, scope);
-        if (change !== null) changes.push(change);
+      for (let from = 0; from < items.length; from += SLICE) {
+        if (from > 0) await nextTurn();
+        const slice = items.slice(from, from + SLICE);
+        const found = await store.standing(
+          slice.map(({ id }) => id),
+          scope,
+        );
+        for (const [at, item] of slice.entries()) {
+          const change = this.#decide(item, found[at] as Standing, registration);
+          if (change !== null) changes.push(change);
+        }
       }
       const done = await store.write(changes, { epoch: null, registration, mark }, scope);
       items = [];
@@ -158,16 +165,13 @@ class Importer<D, S extends string> {
     }
   }
 
-  async #decide(item: Next, registration: Registration, scope: Scope): Promise<RowChange | null> {
-    const { rules, store } = this.#kit;
-    const base = await store.get(item.id, scope);
-    if (base !== null) {
-      if (rules.isNewer(item, { ...base, json: base.data }))
-        return this.#change(base, forward(base, item), registration);
+  #decide(item: Next, { row, tombstone }: Standing, registration: Registration): RowChange | null {
+    if (row !== null) {
+      if (this.#kit.rules.isNewer(item, { ...row, json: row.data }))
+        return this.#change(row, forward(row, item), registration);
       this.report.unchanged++;
       return null;
     }
-    const tombstone = await store.tombstone(item.id, scope);
     if (tombstone === null || this.#outlives(item, tombstone)) return this.#change(null, item, registration, tombstone);
     this.report.pruned++;
     return null;

@@ -37,7 +37,7 @@ export interface RowChange {
   readonly next: RowDraft;
   /** Only the keys are filled in: no watcher and no mirror is told. */
   readonly quiet?: true;
-  /** Of an import: what {@link RecordStore.tombstone} said. */
+  /** Of an import: what {@link RecordStore.standing} said. */
   readonly tombstone?: Tombstone | null;
 }
 
@@ -59,6 +59,12 @@ export interface Tombstone {
   readonly since: number;
   readonly origin: string | null;
   readonly sum: number;
+}
+
+/** What there is of an id: its record; or how that was when it was pruned; or nothing. */
+export interface Standing {
+  readonly row: StoredRow | null;
+  readonly tombstone: Tombstone | null;
 }
 
 /** Both ends exclusive; the rows come by (since, rec), in one snapshot. */
@@ -124,7 +130,8 @@ export interface RecordStore {
   /** As stored, whoever began it. */
   currentEpoch(scope: Scope): Promise<number>;
 
-  tombstone(id: string, scope: Scope): Promise<Tombstone | null>;
+  /** What there is of each id, in their order: for imports, which know nothing yet. */
+  standing(ids: readonly string[], scope: Scope): Promise<Standing[]>;
   watermark(name: string, scope: Scope): Promise<string | null>;
 
   /** Records whose keys are yet to be filled in. */

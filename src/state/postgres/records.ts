@@ -9,8 +9,8 @@ import type {
   RecordStore,
   RowChange,
   Scope,
+  Standing,
   StoredChange,
-  Tombstone,
   WriteOptions,
 } from "../record-store.ts";
 import type { StoredRow } from "../row.ts";
@@ -19,7 +19,7 @@ import { arrayOf, type Columns, type Parameter } from "./database.ts";
 import { codeOf } from "./failure.ts";
 import { inspect } from "./inspect.ts";
 import { acquireStore, type StoreLease } from "./open.ts";
-import { changeOf, listedOf, ROW, rowOf } from "./rows.ts";
+import { changeOf, listedOf, ROW, rowOf, standingOf } from "./rows.ts";
 import type { Place } from "./source.ts";
 import type { PostgresStore } from "./store.ts";
 import { Writer } from "./writer.ts";
@@ -186,13 +186,9 @@ export class PostgresRecords implements RecordStore {
     return Number(row?.[0]);
   }
 
-  async tombstone(id: string, scope: Scope): Promise<Tombstone | null> {
-    const { database } = this.#store;
-    const statement = `SELECT state, since, origin, sum FROM ${database.schema}.tombstone WHERE idx = $1 AND id = $2`;
-    const [row] = await database.read(statement, [this.#index, id], scope);
-    if (row === undefined) return null;
-    const [state, since, origin, sum] = row as [string, unknown, string | null, unknown];
-    return { state, since: Number(since), origin, sum: Number(sum) };
+  async standing(ids: readonly string[], scope: Scope): Promise<Standing[]> {
+    const rows = await this.#read("*", "standing", [this.#index, arrayOf(ids)], scope);
+    return this.#checked(() => rows.map((columns) => standingOf(this.#index, columns)));
   }
 
   async watermark(name: string, scope: Scope): Promise<string | null> {

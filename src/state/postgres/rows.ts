@@ -1,10 +1,12 @@
 /** Rows as the database gives them, checked before they are believed. Numbers may come as text, or as the client makes them. */
-import type { StoredChange } from "../record-store.ts";
+import type { Standing, StoredChange } from "../record-store.ts";
 import { assertRecord, DamageError, type StoredRow } from "../row.ts";
 import type { Columns } from "./database.ts";
 
 /** In the order of {@link rowOf}. */
 export const ROW = "rec, id, state, since, created, revision, epoch, origin, keys, data, sum";
+
+const RECORD_COLUMNS = ROW.split(",").length;
 
 export function rowOf(index: number, columns: Columns): StoredRow {
   const row = uncheckedRow(columns);
@@ -32,6 +34,17 @@ export function uncheckedRow(columns: Columns): StoredRow {
 /** Sequence, state before, then the row. */
 export function changeOf(index: number, [seq, previous, ...columns]: Columns): StoredChange {
   return { seq: Number(seq), previous: previous as string | null, row: rowOf(index, columns) };
+}
+
+/** The record's columns, then those of what is known of a pruned one. */
+export function standingOf(index: number, columns: Columns): Standing {
+  const [state, since, origin, sum] = columns.slice(RECORD_COLUMNS);
+  const row = columns[0] === null ? null : rowOf(index, columns);
+  if (row !== null || state === null) return { row, tombstone: null };
+  return {
+    row,
+    tombstone: { state: String(state), since: Number(since), origin: origin as string | null, sum: Number(sum) },
+  };
 }
 
 /** Of a listing by key: whether the entry is that of its record, then the row. */

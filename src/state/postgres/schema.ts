@@ -54,9 +54,11 @@ const TABLES = `
     data      text NOT NULL,     -- JSON
     sum       bigint NOT NULL    -- CRC-32 over everything above but rec
   ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
+  -- One alone begins with idx: of two, the planner may take the wrong one for a look-up by id, and keep to it, as long as it
+  -- takes the table for empty.
   CREATE UNIQUE INDEX record_id ON $s.record (idx, id);
-  CREATE INDEX record_state ON $s.record (idx, state, since, rec) WITH (fillfactor = 80);
-  CREATE INDEX record_unkeyed ON $s.record (idx) WHERE keys IS NULL;
+  CREATE INDEX record_state ON $s.record (state, idx, since, rec) WITH (fillfactor = 80);
+  CREATE INDEX record_unkeyed ON $s.record (rec) WHERE keys IS NULL;
 
   -- What listings by key walk. Redundant: made of record, in the same transaction, always.
   CREATE TABLE $s.entry (
@@ -99,7 +101,7 @@ const TABLES = `
     sum       bigint NOT NULL
   ) WITH (autovacuum_vacuum_scale_factor = 0.5, autovacuum_vacuum_insert_scale_factor = 0.5);
   CREATE INDEX change_outbox ON $s.change (idx, seq) WHERE mirror;
-  CREATE INDEX change_outbox_record ON $s.change (idx, rec) WHERE mirror;
+  CREATE INDEX change_outbox_record ON $s.change (rec) WHERE mirror;
 
   -- How far each import has come; null when its source has never said.
   CREATE TABLE $s.import_mark (

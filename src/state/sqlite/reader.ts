@@ -3,7 +3,7 @@
  * listing that pauses pins nothing. Everything that is read is checked before it is believed.
  */
 import { comparePositions, FIRST, LAST, type Position } from "../cursor.ts";
-import type { PageQuery, StoredChange, Tombstone } from "../record-store.ts";
+import type { PageQuery, Standing, StoredChange, Tombstone } from "../record-store.ts";
 import { checksum, hasKey, type StoredRow } from "../row.ts";
 import { describe, find } from "./catalog.ts";
 import { assertRecord, assertSum, changeSum, DamageError, storeSum, sumOf } from "./checks.ts";
@@ -166,7 +166,12 @@ export class Reader {
     return found.map((columns) => checked(index, columns));
   }
 
-  tombstone(index: number, id: string): Tombstone | null {
+  standing(index: number, id: string): Standing {
+    const row = this.get(index, id);
+    return { row, tombstone: row === null ? this.#tombstone(index, id) : null };
+  }
+
+  #tombstone(index: number, id: string): Tombstone | null {
     const row = this.#statements.one(sql.TOMBSTONE, index, id);
     if (row === undefined) return null;
     const { state, since, origin, sum } = row;

@@ -10,8 +10,8 @@ import type {
   RecordStore,
   RowChange,
   Scope,
+  Standing,
   StoredChange,
-  Tombstone,
   WriteOptions,
 } from "../record-store.ts";
 import type { StoredRow } from "../row.ts";
@@ -114,8 +114,9 @@ export class SqliteRecords implements RecordStore {
     return this.#store.read(scope, (reader) => reader.epoch());
   }
 
-  tombstone(id: string, scope: Scope): Promise<Tombstone | null> {
-    return this.#store.read(scope, (reader) => reader.tombstone(this.#description.index, id));
+  standing(ids: readonly string[], scope: Scope): Promise<Standing[]> {
+    const { index } = this.#description;
+    return this.#store.read(scope, (reader) => ids.map((id) => reader.standing(index, id)));
   }
 
   watermark(name: string, scope: Scope): Promise<string | null> {
