@@ -2,12 +2,28 @@
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { expect } from "vitest";
-import { type ControlPlaneStore, openControlPlaneStore } from "../../src/state/index.ts";
+import { type ControlPlaneStore, openControlPlaneStore, type PostgresSource } from "../../src/state/index.ts";
 import { attempt, type Call, having, type Room } from "./call.ts";
 import { treeOf } from "./residue.ts";
 
+type Where = { dir: string } | { postgres: PostgresSource };
+
+/** Where the records of a room are. */
+export interface RecordsPlace {
+  where: Where;
+  /** All that is there, by key or path: drafts and directories, too. */
+  look(): Record<string, string> | Promise<Record<string, string>>;
+  /** Another like it, which nobody has open, and what an opening leaves there; none where it costs too much. */
+  apart?(): RecordsPlace & { made: Record<string, string> };
+  /** What is left there that this process cannot see. */
+  left?(): Promise<string[]>;
+  /** Makes all connections that there may be. */
+  connect?(): Promise<void>;
+  remove?(): Promise<void>;
+}
+
 interface World {
-  dir: string;
+  place: RecordsPlace;
   store: ControlPlaneStore;
 }
 
@@ -22,14 +38,13 @@ function onKey<Value>(
 ): Call<World> {
   return {
     repeats: 20,
-    async prepare({ dir, store }) {
+    async prepare({ place, store }) {
       const group = randomUUID();
       const key = `${group}/a/b`;
       if (there) await store.put(key, Buffer.from("old"));
       return attempt({
         call: (signal) => call(store, key, having(signal)),
-        // All files and directories, drafts among them.
-        look: () => treeOf(dir),
+        look: () => place.look(),
         check: (value: Value) => check(value, key),
         done: (seen) =>
           (Object.entries(seen).find(([path]) => path.startsWith(`${group}/a/b`))?.[1] ?? null) === content,
@@ -39,13 +54,19 @@ function onKey<Value>(
   };
 }
 
-export const controlPlane: Room<World> = {
-  name: "control plane",
+export const controlPlaneIn = (name: string, placeIn: (base: string) => RecordsPlace): Room<World> => ({
+  name,
   async open(base) {
-    const dir = join(base, "records");
-    return { dir, store: await openControlPlaneStore({ dir }) };
+    const place = placeIn(base);
+    const store = await openControlPlaneStore(place.where);
+    await place.connect?.();
+    return { place, store };
   },
-  close: ({ store }) => store.close(),
+  async close({ place, store }) {
+    await store.close();
+    await place.remove?.();
+  },
+  left: async ({ place }) => (await place.left?.()) ?? [],
   calls: {
     "ControlPlaneStore.put": onKey(
       false,
@@ -85,20 +106,30 @@ export const controlPlane: Room<World> = {
     ),
     openControlPlaneStore: {
       repeats: 20,
-      prepare({ dir }) {
-        const place = `${dir}-${randomUUID()}`;
+      prepare({ place }) {
+        const { where, look, made } = place.apart?.() ?? { ...place, made: null };
         let opened: ControlPlaneStore | null = null;
         return attempt({
           async call(signal) {
-            opened = await openControlPlaneStore({ dir: place, ...having(signal) });
+            opened = await openControlPlaneStore({ ...where, ...having(signal) });
             return opened;
           },
-          look: () => treeOf(place),
-          check: (_: unknown, seen) => expect(seen).toEqual({ ".tmp/": "" }),
+          look,
+          check(_: unknown, seen, before) {
+            expect(seen).toEqual(made ?? before);
+          },
           done: () => opened !== null,
           end: () => opened?.close(),
         });
       },
     },
   },
-};
+});
+
+const filesIn = (dir: string): RecordsPlace => ({
+  where: { dir },
+  look: () => treeOf(dir),
+  apart: () => ({ ...filesIn(`${dir}-${randomUUID()}`), made: { ".tmp/": "" } }),
+});
+
+export const controlPlane = controlPlaneIn("control plane", (base) => filesIn(join(base, "records")));

@@ -1,10 +1,13 @@
-/** The state index's calls over PostgreSQL, aborted in the same ways, and at the very moment at which a statement is sent. */
+/** The calls on a state index and on control-plane records over PostgreSQL, aborted in the same ways, and at the very moment at which a statement is sent. */
 import postgres from "postgres";
 import { describe } from "vitest";
+import { stepLeaseLifecycle } from "../../src/state/lifecycle.ts";
+import { openStateIndex } from "../../src/state/open.ts";
 import type { PostgresClient } from "../../src/state/postgres/source.ts";
 import { createPlace, unavailable } from "../state/postgres/place.ts";
 import { abortRoom } from "./abort-room.ts";
 import { type Attempt, type Call, type Room, turns } from "./call.ts";
+import { controlPlaneIn, type RecordsPlace } from "./control-plane.ts";
 import { type StatePlace, stateIn, stateOpeningsIn, type Things } from "./state.ts";
 
 /** Is told of each statement before it is sent. */
@@ -24,7 +27,7 @@ function driver(...from: never[]): PostgresClient {
 const CONNECTIONS = 4;
 const CONNECTION = "the connection of ";
 
-function placeOf(): StatePlace {
+function placeOf(): StatePlace & { rows(table: string, columns: string): Promise<string[][]> } {
   const { source, schema, admin, remove } = createPlace();
   // By which the server tells whose a connection is.
   const postgres = { ...source, max: CONNECTIONS, driver: driver as never, connection: { application_name: schema } };
@@ -44,6 +47,7 @@ function placeOf(): StatePlace {
       return { postgres: { ...postgres, schema: name } };
     },
     left,
+    rows: async (table, columns) => admin.unsafe(`SELECT ${columns} FROM ${schema}.${table}`).values(),
     async connect(index: Things) {
       const changes = index.watch();
       const first = changes.next();
@@ -60,8 +64,22 @@ function placeOf(): StatePlace {
   };
 }
 
+function recordsPlace(): RecordsPlace {
+  const { where, left, rows, connect, remove } = placeOf();
+  return {
+    where,
+    look: async () => Object.fromEntries(await rows("control_plane", "key, convert_from(data, 'UTF8')")),
+    ...(left === undefined ? {} : { left }),
+    async connect() {
+      await using index = await openStateIndex({ ...where, name: "things", lifecycle: stepLeaseLifecycle });
+      await connect?.(index as never);
+    },
+    ...(remove === undefined ? {} : { remove }),
+  };
+}
+
 /** What is sent and cannot be taken back. */
-const WRITES = /\.(write_changes|begin_epoch|prune)\(/;
+const WRITES = /\.(write_changes|begin_epoch|prune)\(|(INSERT INTO|DELETE FROM) \S+\.control_plane /;
 
 /** No call ends within its turn; and of those that change something, each statement is a moment. */
 function overheard<World>(room: Room<World>): Room<World> {
@@ -90,4 +108,5 @@ function withStatements(attempt: Attempt): Attempt {
 describe.skipIf(unavailable !== null)("over PostgreSQL", () => {
   abortRoom(overheard(stateIn("state", placeOf)));
   abortRoom(overheard(stateOpeningsIn("opening state", placeOf)));
+  abortRoom(overheard(controlPlaneIn("control plane", recordsPlace)));
 });

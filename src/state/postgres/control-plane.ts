@@ -92,5 +92,3 @@ class PostgresControlPlane implements ControlPlaneStore {
     return { signal: o?.signal, until: performance.now() + DEADLINE_MS };
   }
 }
-
-/** The statement may be sent after the caller has changed what it gave. */
