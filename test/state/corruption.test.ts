@@ -311,4 +311,23 @@ describe("a store that is not what it should be is refused and left as it is", (
     await expect(index.insert({ id: "b", data })).rejects.toMatchObject({ code: "STATE_STORE_UNAVAILABLE" });
     await index.close();
   });
+
+  test.each(["state.db-wal", "state.db-shm"])(
+    "when %s is removed while it is open: no write goes on, none is lost",
+    async (name) => {
+      const dir = tempDir();
+      const index = await open(dir);
+      const data = { worker: "w", tags: [], text: "" };
+      await index.insert({ id: "a", data });
+      rmSync(join(dir, name));
+      const path = join(dir, name);
+      await expect(index.insert({ id: "b", data })).rejects.toMatchObject({ code: "STATE_STORE_UNAVAILABLE", path });
+      expect(await index.get("a")).toMatchObject({ id: "a" });
+      await index.close();
+      await using again = await open(dir);
+      expect(await again.get("a")).toMatchObject({ id: "a", data });
+      expect(await again.verify()).toMatchObject({ ok: true, records: 1 });
+      await again.insert({ id: "b", data });
+    },
+  );
 });

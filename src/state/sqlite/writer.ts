@@ -26,7 +26,8 @@ export class Writer {
   readonly #statements: Statements;
   readonly #known: Known;
   readonly #path: string;
-  readonly #inode: bigint | null;
+  /** Of the files that make up the store, as they were opened: that of the WAL is made with the first transaction. */
+  readonly #inodes = new Map<string, number | undefined>();
   readonly #slots: Slots;
   readonly #guard: Guard;
   #flushed = true;
@@ -38,7 +39,7 @@ export class Writer {
     this.#statements = new Statements(database);
     this.#known = new Known(this.#statements);
     this.#path = path;
-    this.#inode = inodeOf(path);
+    this.#inodes.set(path, inodeOf(path));
     this.#slots = slots;
     this.#guard = guard;
   }
@@ -138,21 +139,28 @@ export class Writer {
   }
 
   #begin(): boolean {
-    if (this.#inode !== null && inodeOf(this.#path) !== this.#inode) {
-      throw new TypedFailure(
-        "StateStoreUnavailableError",
-        this.#path,
-        "the file was removed or replaced while it was open. Nothing was written; close the index and open it again",
-      );
-    }
+    this.#assertInPlace();
     if (!this.#guard.lock()) return false;
     try {
       this.#statements.run("BEGIN IMMEDIATE");
+      if (this.#inodes.size === 1) for (const file of besides(this.#path)) this.#inodes.set(file, inodeOf(file));
       return true;
     } catch (error) {
       this.#guard.unlock();
       if (failureOf(error, this.#path).kind === "busy") return false;
       throw error;
+    }
+  }
+
+  /** Else nobody who opens the store later would find what is written. */
+  #assertInPlace(): void {
+    for (const [file, inode] of this.#inodes) {
+      if (inodeOf(file) === inode) continue;
+      throw new TypedFailure(
+        "StateStoreUnavailableError",
+        file,
+        "the file was removed or replaced while it was open. Nothing was written; close the index and open it again",
+      );
     }
   }
 
@@ -172,6 +180,11 @@ function replyOf({ request, result }: Taken): Reply {
   return { slot: request.slot, result };
 }
 
-function inodeOf(path: string): bigint | null {
-  return statSync(path, { bigint: true, throwIfNoEntry: false })?.ino ?? null;
+/** What SQLite keeps beside a database while it is open, and needs as much. */
+function besides(path: string): string[] {
+  return [`${path}-wal`, `${path}-shm`];
+}
+
+function inodeOf(path: string): number | undefined {
+  return statSync(path, { throwIfNoEntry: false })?.ino;
 }
