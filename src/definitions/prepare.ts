@@ -24,7 +24,13 @@ export async function prepare<T>(
   assertWritableName(identity.name);
   const document = await abortable(Promise.resolve(context.codec.encode(definition, writable)), signal);
   assertSameIdentity(document, identity, context.index.keys);
-  return { type: writable, ...identity, text: context.stringify(document) };
+  return { type: writable, ...identity, text: textOf(context, document) };
+}
+
+function textOf<T>({ stringify }: RepositoryContext<T>, document: Record<string, unknown>): string {
+  const text: unknown = stringify(document);
+  if (typeof text !== "string") throw new InvalidArgumentError("stringify(…)", text, "text");
+  return text;
 }
 
 /**

@@ -151,6 +151,15 @@ export function createDefinitionRepository<T, Type extends TypeRef = string>(
   };
 }
 
+/** @throws InvalidArgumentError for what YAML does not know: a function, a symbol */
+function toYaml(document: Record<string, unknown>): string {
+  try {
+    return parser().stringify(document, { lineWidth: 0 });
+  } catch (error) {
+    throw new InvalidArgumentError("codec.encode(…)", document, `what YAML can hold (${(error as Error).message})`);
+  }
+}
+
 function lastKnownPath<T>({ index, lookupRoots, writeRoot }: RepositoryContext<T>, type: string, id: string): string {
   const known = index.lastKnownPath(type, id, lookupRoots);
   if (known !== null) return known;
@@ -185,7 +194,7 @@ function contextOf<T, Type extends TypeRef>(
     codec,
     writeRoot,
     lookupRoots,
-    stringify: options.stringify ?? ((document) => parser().stringify(document, { lineWidth: 0 })),
+    stringify: options.stringify ?? toYaml,
     flush: durability === "flushed",
     lockDir: join(writeRoot.dir, LOCK_DIRECTORY),
     lock: options.lock ?? {},

@@ -110,7 +110,9 @@ export class WorkerEngine implements IndexEngine {
     const { message, path, errno } = error;
     if (path !== undefined && errno !== undefined) return new DefinitionReadError(path, errno, { cause: error });
     const known = asStorageError(this.#path, error);
-    return known === error ? new IndexUnavailableError(this.#path, message, { cause: error }) : known;
+    if (known !== error) return known;
+    const why = `${message}. Retry; if it goes on, close the index and open it again.`;
+    return new IndexUnavailableError(this.#path, why, { cause: error });
   }
 
   get hasEnded(): boolean {
@@ -184,7 +186,7 @@ export class WorkerEngine implements IndexEngine {
     for (const id of this.#waiting.keys()) this.#post({ id, kind: "abort" });
     await Promise.all([...this.#waiting.values()].map((waiting) => waiting.settled.promise));
     await this.#request({ kind: "close" }).catch(() => {});
-    this.#failure ??= new IndexUnavailableError(this.#path, "it is closed");
+    this.#failure ??= new IndexUnavailableError(this.#path, "it is closed. Open it again.");
     // Or a process that waits for nothing else would end before its close has.
     this.#worker.ref();
     await this.#worker.terminate();

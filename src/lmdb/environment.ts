@@ -172,7 +172,8 @@ async function shutDown(opened: Opened): Promise<void> {
   const done = (async () => {
     const given = new AbortController();
     const late = delay(CLOSE_DEADLINE_MS, given.signal).then(() => {
-      throw new IndexUnavailableError(slot.path, `a reader is open still, ${CLOSE_DEADLINE_MS} ms after close().`);
+      const why = `a reader is open still, ${CLOSE_DEADLINE_MS} ms after close(). End the thread that reads, or the process.`;
+      throw new IndexUnavailableError(slot.path, why);
     });
     try {
       await Promise.race([root.close(), late]);
@@ -211,6 +212,8 @@ function orUnavailable<R>(path: string, work: () => R): R {
     return work();
   } catch (error) {
     if (error instanceof TussockError) throw error;
-    throw new IndexUnavailableError(path, error instanceof Error ? error.message : String(error), { cause: error });
+    const what = error instanceof Error ? error.message : String(error);
+    const why = `${what}. Mend that, or give another directory: what lies there is a cache.`;
+    throw new IndexUnavailableError(path, why, { cause: error });
   }
 }

@@ -354,10 +354,15 @@ describe.each(isLong ? indexKinds : (["obvious", "exact"] as const))("save, over
       "no YAML": () => "id: [",
       "too large": (d) => `id: ${d["id"]}\nname: ${d["name"]}\nnote: ${"x".repeat(1 << 20)}\n`,
       "half a surrogate": (d) => `id: ${d["id"]}\nname: "${d["name"]}\ud800"\n`,
+      "no text": (d) => Buffer.from(`id: ${d["id"]}\nname: ${d["name"]}\n`) as never,
     };
     for (const stringify of Object.values(bad)) {
       await expect(world.repository({ stringify }).save(TYPE, thing(1, "web"))).rejects.toThrow(InvalidArgumentError);
       await expect(world.repository({ stringify }).save(TYPE, thing(2, "new"))).rejects.toThrow(InvalidArgumentError);
+    }
+    for (const note of [() => "now", Symbol("s")]) {
+      const saving = world.repository().save(TYPE, { ...thing(2, "new"), note } as never);
+      await expect(saving).rejects.toMatchObject({ code: "INVALID_ARGUMENT", argument: "codec.encode(…)" });
     }
     const encode = (definition: Thing): Record<string, unknown> => ({ ...definition, id: "another" });
     const codec = { decode: (document: unknown) => document as Thing, encode };
