@@ -181,17 +181,20 @@ const PRUNE = `
       WHERE r.idx = p_idx AND r.state = p_state AND r.since < p_before AND (r.since, r.rec) <= (v_end.since, v_end.rec)
         AND NOT EXISTS (SELECT FROM $s.change AS o WHERE o.rec = r.rec AND o.mirror)
       ORDER BY r.since, r.rec LIMIT p_limit FOR UPDATE OF r SKIP LOCKED);
+    -- "IS TRUE": they are found by their numbers, and not by going through their state.
     WITH gone AS (
       DELETE FROM $s.record AS r
-      WHERE r.rec = ANY (v_locked) AND r.state = p_state AND r.since < p_before
+      WHERE r.rec = ANY (v_locked) AND (r.state = p_state AND r.since < p_before) IS TRUE
         AND NOT EXISTS (SELECT FROM $s.change AS o WHERE o.rec = r.rec AND o.mirror)
-      RETURNING r.rec, r.id, r.since, r.origin, r.keys, r.sum
+      RETURNING r.rec, r.id, r.state, r.since, r.origin, r.keys, r.sum
+    ), listed AS MATERIALIZED (
+      -- Whole before any is looked for: an entry is found by all of its columns, or else by going through those of its state.
+      SELECT (k.keys ->> (2 * at))::int AS ix, k.state, k.keys ->> (2 * at + 1) AS key, k.since, k.rec
+      FROM (SELECT gone.keys::jsonb AS keys, gone.state, gone.since, gone.rec FROM gone WHERE gone.keys IS NOT NULL) AS k,
+        generate_series(0, jsonb_array_length(k.keys) / 2 - 1) AS at
     ), unlisted AS (
-      DELETE FROM $s.entry AS e USING (
-        SELECT (k.keys ->> (2 * at))::int AS ix, k.keys ->> (2 * at + 1) AS key, k.since, k.rec
-        FROM (SELECT gone.keys::jsonb AS keys, gone.since, gone.rec FROM gone WHERE gone.keys IS NOT NULL) AS k,
-          generate_series(0, jsonb_array_length(k.keys) / 2 - 1) AS at
-      ) AS g WHERE e.ix = g.ix AND e.state = p_state AND e.key = g.key AND e.since = g.since AND e.rec = g.rec
+      DELETE FROM $s.entry AS e USING listed AS l
+      WHERE e.ix = l.ix AND e.state = l.state AND e.key = l.key AND e.since = l.since AND e.rec = l.rec
     ), buried AS (
       INSERT INTO $s.tombstone AS t (idx, id, state, since, origin, sum)
       SELECT p_idx, gone.id, p_state, gone.since, gone.origin, gone.sum FROM gone

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { StepLeaseState } from "../../../src/state/index.ts";
 import { stepLeaseLifecycle } from "../../../src/state/lifecycle.ts";
-import { openStateIndex } from "../../../src/state/open.ts";
+import { openLeaseIndex, openStateIndex } from "../../../src/state/open.ts";
 import { createPlace, type TestPlace, unavailable } from "./place.ts";
 
 describe.skipIf(unavailable !== null)("the plans of statements", () => {
@@ -56,23 +56,52 @@ describe.skipIf(unavailable !== null)("the plans of statements", () => {
     // By now the connection has made its plans, and keeps them until the database has looked at the tables anew.
     for (let n = 0; n < 10; n++) await callEach();
     await Promise.all(Array.from({ length: 2_000 }, insert));
-    const before = await read();
+    const before = await rowsRead(leases);
     for (let n = 0; n < 50; n++) await callEach();
-    expect((await read()) - before).toBeLessThan(50 * 300);
-
-    /** How many rows have been read so far; a connection gives its account once a second, when it is used. */
-    async function read(): Promise<number> {
-      let last = -1;
-      for (let steady = 0; steady < 2; ) {
-        await new Promise((resolve) => setTimeout(resolve, 1_100));
-        await leases.count();
-        const [all] = await place.admin`
-          SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::int AS read FROM pg_stat_user_tables
-          WHERE schemaname = ${place.schema} AND relname IN ('record', 'entry', 'change', 'tombstone')`;
-        steady = all?.["read"] === last ? steady + 1 : 0;
-        last = all?.["read"] as number;
-      }
-      return last;
-    }
+    expect((await rowsRead(leases)) - before).toBeLessThan(50 * 300);
   }, 60_000);
+
+  test("pruning looks each entry up, and goes through none", async () => {
+    const postgres = { ...place.source, max: 1 };
+    await using leases = await openLeaseIndex({ name: "pruned", postgres, retention: false });
+    const insert = (n: number) =>
+      leases.insert({ id: `pruned-${n}`, data: { workerName: `w-${n % 36}`, dispatchId: `d-${n}` } });
+    const end = () => leases.sweep({ from: "active", to: "expired" });
+    const prune = (keep: number) => leases.prune({ states: ["expired"], keep });
+    await insert(0);
+    await end();
+    expect(await prune(0)).toBe(1);
+    await Promise.all(Array.from({ length: 4_000 }, (_, n) => insert(1 + n)));
+    await end();
+    const before = await pagesRead(leases);
+    expect(await prune(3_000)).toBe(1_000);
+    // Its row, its two entries and its change, each at the end of a tree of two or three levels.
+    expect((await pagesRead(leases)) - before).toBeLessThan(1_000 * 30);
+  }, 60_000);
+
+  const READ = `relname IN ('record', 'entry', 'change', 'tombstone')`;
+
+  function rowsRead(index: { count(): Promise<number> }): Promise<number> {
+    return steady(index, `sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::int`, "pg_stat_user_tables");
+  }
+
+  function pagesRead(index: { count(): Promise<number> }): Promise<number> {
+    const all = "heap_blks_hit + heap_blks_read + idx_blks_hit + idx_blks_read";
+    return steady(index, `sum(${all})::int`, "pg_statio_user_tables");
+  }
+
+  /** What the database has counted so far; a connection gives its account once a second, when it is used. */
+  async function steady(index: { count(): Promise<number> }, sum: string, table: string): Promise<number> {
+    let last = -1;
+    for (let same = 0; same < 2; ) {
+      await new Promise((resolve) => setTimeout(resolve, 1_100));
+      await index.count();
+      const [all] = await place.admin.unsafe(
+        `SELECT ${sum} AS total FROM ${table} WHERE schemaname = '${place.schema}' AND ${READ}`,
+      );
+      same = all?.["total"] === last ? same + 1 : 0;
+      last = all?.["total"] as number;
+    }
+    return last;
+  }
 });
