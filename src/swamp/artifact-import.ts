@@ -30,7 +30,8 @@ export interface KnownRecord<D> {
 export interface ArtifactImportOptions<D = unknown> extends Omit<ArtifactScanOptions, "items"> {
   /**
    * The records that still live, such as `index.byState("active")`: one that came from an artifact which is now gone
-   * or deleted is yielded as `dangling`. Default: none is.
+   * or deleted is yielded as `dangling`; where the type's whole directory is not there, a problem instead. A record that
+   * was made in the index (without `origin`) is left as it is. Default: none is.
    */
   live?: AsyncIterable<KnownRecord<D>> | undefined;
 }
@@ -102,6 +103,11 @@ export async function* recordsFromArtifacts<D, S extends string>(
         heldBack = result.watermark;
     }
   }
+  const typeDir = typeDirectory(dataDir, kind.type);
+  if (known.size > 0 && listNames(typeDir) === null) {
+    yield { problem: { path: typeDir, reason: lost(known.size) } };
+    known.clear();
+  }
   const slices = timeSlices(signal);
   for (const record of known.values()) {
     if (slices.due()) await slices.pause();
@@ -117,6 +123,11 @@ export async function* recordsFromArtifacts<D, S extends string>(
     signal?.throwIfAborted();
   }
   if (heldBack !== undefined) yield { watermark: heldBack };
+}
+
+/** A volume that is not mounted, a path that was mistyped: records end by what is seen, and `dangling` is for good. */
+function lost(live: number): string {
+  return `the directory is not there, though artifacts of ${live} live records should be in it; they are left as they are`;
 }
 
 function itemOf<D, S extends string>(kind: ArtifactKind<D, S>, artifact: Artifact): ImportRecord<D, S> | ImportProblem {

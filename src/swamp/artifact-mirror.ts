@@ -8,7 +8,17 @@ import { nextTurn } from "../slices.ts";
 import { flushDirectories, flushDirectory, writeNewFile } from "../state/files.ts";
 import { DANGLING } from "../state/lifecycle.ts";
 import type { MirrorReceipt, StateMirror, StateRecord, StateTransition } from "../state/model.ts";
-import { listNames, MARKER, METADATA, newestComplete, RAW, readItem, readMarker, versionsIn } from "./artifact-item.ts";
+import {
+  type ItemReading,
+  listNames,
+  MARKER,
+  METADATA,
+  newestComplete,
+  RAW,
+  readItem,
+  readMarker,
+  versionsIn,
+} from "./artifact-item.ts";
 import { describeVersion, stringifyMetadata } from "./artifact-metadata.ts";
 import { type ArtifactKind, contentOf, tells } from "./artifact-records.ts";
 
@@ -20,9 +30,12 @@ export interface ArtifactMirrorOptions<D, S extends string> {
   modelId: string | ((record: StateRecord<D, S>) => string);
   /** The tag `modelName` of what is written there. */
   modelName: string | ((record: StateRecord<D, S>) => string);
-  /** Awaited before each write, with the item's directory: swamp marks it dirty for its sync. */
+  /** Awaited before a version is written, with the item's directory: swamp marks it dirty for its sync. */
   onWillWrite?: (paths: string[]) => Promise<void>;
-  /** After each write: swamp keeps a catalog. */
+  /**
+   * Awaited once the artifact tells the change: swamp keeps a catalog. Again when the process ended in between. Not for what
+   * an import has brought in just as its artifact tells it.
+   */
   onWritten?: (transition: StateTransition<D, S>, receipt: MirrorReceipt | undefined) => Promise<void>;
   /**
    * `flushed` (default): on disk before it counts as delivered. `written`: a loss of power may lose the newest
@@ -52,7 +65,7 @@ export function artifactMirror<D, S extends string>(
   checkObject("kind", options.kind, "a kind of artifact, such as stepLeaseArtifacts");
   for (const part of ["modelId", "modelName"] as const)
     if (typeof options[part] !== "string") checkFunction(part, options[part], "a string or a function of a record");
-  const { kind, onWillWrite, onWritten } = options;
+  const { kind } = options;
   const flush = options.durability !== "written";
   const valueFor = (value: ArtifactMirrorOptions<D, S>["modelId"], record: StateRecord<D, S>) =>
     typeof value === "string" ? value : value(record);
@@ -66,15 +79,24 @@ export function artifactMirror<D, S extends string>(
     return join(base, origin);
   }
 
-  async function write({ record }: StateTransition<D, S>): Promise<MirrorReceipt | undefined> {
+  async function write(transition: StateTransition<D, S>): Promise<MirrorReceipt | undefined> {
+    const { record } = transition;
     if (record.state === DANGLING) return undefined;
     const item = locate(record);
     // An import brings thousands of records that their artifacts tell already: other work comes in between.
     await nextTurn();
     const current = readItem(item);
-    if (current.kind === "artifact" && tells(kind, current.content, record)) {
-      return { path: item, version: current.version, metadata: { ...current.metadata.document } };
-    }
+    const isTold = current.kind === "artifact" && tells(kind, current.content, record);
+    if (isTold && isImported(record)) return undefined;
+    const receipt = isTold
+      ? { path: item, version: current.version, metadata: { ...current.metadata.document } }
+      : await writeNext(item, current, record);
+    await options.onWritten?.(transition, receipt);
+    return receipt;
+  }
+
+  async function writeNext(item: string, current: ItemReading, record: StateRecord<D, S>): Promise<MirrorReceipt> {
+    await options.onWillWrite?.([item]);
     const content = Buffer.from(JSON.stringify(contentOf(kind, record)));
     const version = await makeVersion(item, base, current.kind === "absent" && flush);
     const metadata = describeVersion({
@@ -90,7 +112,12 @@ export function artifactMirror<D, S extends string>(
     return { path: item, version, metadata };
   }
 
-  return { locate, write, ...(onWillWrite && { onWillWrite }), ...(onWritten && { onWritten }) };
+  return { locate, write };
+}
+
+/** As it came from its source: a record that was made here has no origin, and one that has changed another revision. */
+function isImported({ origin, revision }: StateRecord<unknown, string>): boolean {
+  return origin !== undefined && revision === 1;
 }
 
 /** Makes the directory of the next version, whoever else makes one at this moment. */

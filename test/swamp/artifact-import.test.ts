@@ -153,6 +153,27 @@ describe("a record whose artifact is gone", () => {
     ]);
   });
 
+  test("nothing dangles where the type's directory is not there: a path mistyped, a volume not mounted", async () => {
+    const dataDir = tempDir();
+    const lease = putLease(dataDir, 1);
+    for (const elsewhere of [join(dataDir, "nope"), tempDir()]) {
+      const items = await collect(leasesFromArtifacts(elsewhere, { live: some(live(lease)) }));
+      expect(items).toEqual([
+        {
+          problem: {
+            path: join(elsewhere, "swamp/step-lease"),
+            reason: expect.stringMatching(/not there.*1 live records/),
+          },
+        },
+        { watermark: expect.any(String) },
+      ]);
+      // What is there after all is read, whatever a scan of nothing has marked.
+      const since = items.at(-1)?.watermark ?? "";
+      const [found] = await collect(leasesFromArtifacts(dataDir, { since, live: some(live(lease)) }));
+      expect(found).toMatchObject({ id: lease, state: "active" });
+    }
+  });
+
   test("records that were made here, or came from another type, are left alone", async () => {
     const others = some(
       { id: "a", since: 1, data: {} },

@@ -155,6 +155,28 @@ describe("a change written as an artifact", () => {
     expect(readdirSync(item).sort()).toEqual(["1", "2", "latest"]);
   });
 
+  test("is announced before it is written, and told after; not what was just imported from there", async () => {
+    const dataDir = tempDir();
+    const item = imported(dataDir);
+    const told: string[] = [];
+    const mirror = artifactMirror(dataDir, {
+      kind: stepLeaseArtifacts,
+      modelId: "m1",
+      modelName: "leases",
+      onWillWrite: async ([path]) => void told.push(`will ${path} over ${readItem(item).kind}`),
+      onWritten: async ({ to }, receipt) => void told.push(`${to} in ${receipt?.version}`),
+    });
+    const [lease] = (await collect(leasesFromArtifacts(dataDir))) as unknown as [Lease];
+    const found: Lease = { ...transition().record, ...lease, revision: 1 };
+    await mirror.write(transition(found));
+    expect(told).toEqual([]);
+    const ended = transition({ ...found, state: "expired", since: ENDED, revision: 2 });
+    await mirror.write(ended);
+    // Delivered again, after an end between the write and the note that it was made.
+    await mirror.write(ended);
+    expect(told).toEqual([`will ${item} over artifact`, "expired in 3", "expired in 3"]);
+  });
+
   test("is not made of a record whose artifact is gone", async () => {
     const dataDir = tempDir();
     expect(await leaseMirror(dataDir).write(transition({ state: "dangling", origin: ORIGIN }))).toBeUndefined();
