@@ -8,6 +8,13 @@ import type { Place, PostgresClient, PostgresDriver } from "./source.ts";
 const SESSION = { application_name: "tussock", default_transaction_isolation: "read committed" };
 
 const CONNECT_TIMEOUT_S = 10;
+/** Between two tries to connect: the driver's own grow to 20 s, for which a server that is back would not be noticed. */
+const FIRST_PAUSE_S = 0.01;
+const LONGEST_PAUSE_S = 0.5;
+
+function pauseAfter(failures: number): number {
+  return (0.5 + Math.random() / 2) * Math.min(FIRST_PAUSE_S * 3 ** failures, LONGEST_PAUSE_S);
+}
 
 /** An optional peer: bundlers are not to look for it, since who keeps state in SQLite has none. */
 function load(): PostgresDriver {
@@ -44,6 +51,7 @@ function makeClient({ driver, url, options }: Place): PostgresClient {
   const all = {
     fetch_types: false,
     connect_timeout: CONNECT_TIMEOUT_S,
+    backoff: pauseAfter,
     onnotice: () => {},
     ...options,
     connection: { ...SESSION, ...connectionOf(options) },

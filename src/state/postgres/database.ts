@@ -9,7 +9,7 @@ import type { Scope } from "../record-store.ts";
 import type { Clients } from "./client.ts";
 import { DatabaseClock } from "./clock.ts";
 import { causeOf, kindOf, toError } from "./failure.ts";
-import { describePlace, type PostgresClient } from "./source.ts";
+import { describePlace, type PostgresClient, type PostgresQuery } from "./source.ts";
 
 /** The values of a row, in the order of the columns. */
 export type Columns = readonly unknown[];
@@ -29,6 +29,13 @@ const DEFAULT_CONNECTIONS = 10;
 interface Pool {
   readonly client: PostgresClient;
   readonly underWay: Underway;
+}
+
+/** A statement on its way. */
+interface Sending {
+  readonly rows: Promise<Columns[]>;
+  /** True when it was not sent, and will not be. */
+  withdraw(): boolean;
 }
 
 function poolOf(client: PostgresClient): Pool {
@@ -62,9 +69,12 @@ export class Database {
     return this.#repeat(scope, async () => {
       const release = await this.#turn(scope);
       // It ends by itself in milliseconds, and holds nothing that others wait for.
-      const rows = this.#send(statement, parameters).finally(release);
-      const late = (waitedMs: number) =>
-        new StateStoreUnavailableError(this.place, `it has not answered for ${Math.round(waitedMs)} ms`);
+      const sending = this.#send(statement, parameters);
+      const rows = sending.rows.finally(release);
+      const late = (waitedMs: number) => {
+        sending.withdraw();
+        return new StateStoreUnavailableError(this.place, `it has not answered for ${Math.round(waitedMs)} ms`);
+      };
       return abortable(this.#until(rows, scope.until, late), scope.signal);
     });
   }
@@ -100,7 +110,16 @@ export class Database {
     release: () => void,
   ): Promise<Columns[]> {
     const start = performance.now();
-    const rows = this.#send(statement, parameters).finally(release);
+    const sending = this.#send(statement, parameters);
+    const rows = sending.rows.finally(release);
+    // As long as it waits in the driver for a connection, it can be taken back.
+    let withdrawn = false;
+    const timer = setTimeout(
+      () => {
+        withdrawn = sending.withdraw();
+      },
+      Math.min(Math.max(scope.until - start, 0), LONGEST_TIMER_MS),
+    );
     try {
       return await this.#until(
         rows,
@@ -108,8 +127,12 @@ export class Database {
         (waitedMs) => new WriteDeadlineError(this.place, Math.round(waitedMs)),
       );
     } catch (error) {
+      const waitedMs = Math.round(performance.now() - start);
+      if (withdrawn) throw notConnected(waitedMs);
       if (kindOf(error) !== "lost") throw error;
-      throw new WriteDeadlineError(this.place, Math.round(performance.now() - start), { cause: causeOf(error) });
+      throw new WriteDeadlineError(this.place, waitedMs, { cause: causeOf(error) });
+    } finally {
+      clearTimeout(timer);
     }
   }
 
@@ -151,15 +174,24 @@ export class Database {
     return toError(error, this.place, waitedMs);
   }
 
-  #send(statement: string, parameters: readonly Parameter[]): Promise<Columns[]> {
-    return this.#underWay.track(this.#pool.underWay.track(this.#run(this.#pool, statement, parameters)));
+  #send(statement: string, parameters: readonly Parameter[]): Sending {
+    const pool = this.#pool;
+    const query = pool.client.unsafe(statement, parameters as never[], { prepare: true });
+    return {
+      rows: this.#underWay.track(pool.underWay.track(this.#rowsOf(query, pool))),
+      withdraw: () => {
+        if (query.state !== null || query.cancel === undefined) return false;
+        query.cancel();
+        // A connection that was being made for it would come up to nothing, and never be used (postgres 3.4.9, `initial`).
+        this.#renew(pool);
+        return true;
+      },
+    };
   }
 
-  async #run(pool: Pool, statement: string, parameters: readonly Parameter[]): Promise<Columns[]> {
+  async #rowsOf(query: PostgresQuery, pool: Pool): Promise<Columns[]> {
     try {
-      return Array.from(
-        await pool.client.unsafe(statement, parameters as never[], { prepare: true }).values(),
-      ) as Columns[];
+      return Array.from(await query.values()) as Columns[];
     } catch (error) {
       if (kindOf(error) === "lost") this.#renew(pool);
       throw error;
@@ -242,6 +274,11 @@ export class Database {
       else next.resolve();
     };
   }
+}
+
+/** As the driver says it of a connection that takes too long. */
+function notConnected(waitedMs: number): Error {
+  return Object.assign(new Error(`no connection came up for ${waitedMs} ms`), { code: "CONNECT_TIMEOUT" });
 }
 
 /** Of one-line arrays as PostgreSQL writes them; the driver's own would need to know each type. */

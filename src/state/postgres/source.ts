@@ -12,6 +12,10 @@ export interface PostgresClient {
 /** A statement of a {@link PostgresClient}; it runs when somebody waits for it. */
 export interface PostgresQuery extends PromiseLike<ArrayLike<unknown>> {
   values(): PromiseLike<ArrayLike<unknown>>;
+  /** The connection that it was sent by; null until then. */
+  readonly state?: unknown;
+  /** Not sent yet: it never will be. */
+  cancel?(): unknown;
 }
 
 /** The function that the package `postgres` exports. */

@@ -13,7 +13,8 @@ const LOOK_AGAIN_MS = 5;
 const LONGEST_LOOK_AGAIN_MS = 250;
 /** Trimmed by the thousand: it costs a statement, not one per change. */
 const TRIM_EVERY = 2_000;
-const TRIM_DEADLINE_MS = 10_000;
+/** Of what need not succeed, and takes milliseconds: closing waits for it. */
+const CHORE_DEADLINE_MS = 1_000;
 
 export class PostgresStore {
   readonly database: Database;
@@ -111,7 +112,7 @@ export class PostgresStore {
   /** A hint only: who does not get it looks by itself. */
   async #send(): Promise<void> {
     this.#notifiedAt = performance.now();
-    const until = this.#notifiedAt + TRIM_DEADLINE_MS;
+    const until = this.#notifiedAt + CHORE_DEADLINE_MS;
     const channel = channelOf(this.database.schema);
     await this.database.read("SELECT pg_notify($1, $2)", [channel, this.#name], { until }).catch(() => {});
   }
@@ -119,7 +120,7 @@ export class PostgresStore {
   #trim(): void {
     this.#untrimmed = 0;
     const { schema } = this.database;
-    const until = performance.now() + TRIM_DEADLINE_MS;
+    const until = performance.now() + CHORE_DEADLINE_MS;
     const statement = `SELECT ${schema}.trim_changes($1, $2, $3)`;
     // Should it fail, there is a next time.
     this.#trimming = this.database

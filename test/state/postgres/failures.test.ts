@@ -1,4 +1,4 @@
-import { type AddressInfo, createServer, type Socket } from "node:net";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import postgres from "postgres";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { openControlPlaneStore } from "../../../src/state/control-plane.ts";
@@ -334,6 +334,124 @@ describe.skipIf(unavailable !== null)("what goes wrong in PostgreSQL", () => {
       begun.promise,
     ];
   }
+});
+
+/** Between a store and the server: lets through, or takes connections and says nothing, or is not there. */
+class Gateway {
+  readonly #sockets = new Set<Socket>();
+  #speaks = true;
+  #server = this.#make();
+  #port = 0;
+
+  async open(): Promise<this> {
+    await new Promise<void>((listening) => this.#server.listen(this.#port, "127.0.0.1", listening));
+    this.#port = (this.#server.address() as AddressInfo).port;
+    return this;
+  }
+
+  get url(): string {
+    const url = new URL(serverUrl());
+    url.port = String(this.#port);
+    return url.href;
+  }
+
+  fallSilent(): void {
+    this.#speaks = false;
+    this.#cut();
+  }
+
+  speakAgain(): void {
+    this.#speaks = true;
+    this.#cut();
+  }
+
+  async close(): Promise<void> {
+    const closed = new Promise((resolve) => this.#server.close(resolve));
+    this.#cut();
+    await closed;
+    this.#server = this.#make();
+  }
+
+  #make() {
+    return createServer((socket) => {
+      this.#keep(socket);
+      if (!this.#speaks) return;
+      const { hostname, port } = new URL(serverUrl());
+      const beyond = this.#keep(connect(Number(port), hostname));
+      socket.pipe(beyond).pipe(socket);
+    });
+  }
+
+  #keep(socket: Socket): Socket {
+    this.#sockets.add(socket);
+    return socket.on("error", () => {}).on("close", () => this.#sockets.delete(socket));
+  }
+
+  #cut(): void {
+    for (const socket of this.#sockets) socket.destroy();
+  }
+}
+
+describe.skipIf(unavailable !== null)("a server that cannot be reached", () => {
+  let place: TestPlace;
+  let gateway: Gateway;
+  beforeEach(async () => {
+    place = createPlace();
+    gateway = await new Gateway().open();
+  });
+  afterEach(async () => {
+    await gateway.close();
+    await place.remove();
+  });
+  const DEADLINE_MS = 700;
+  const openThere = (writeDeadlineMs: number) =>
+    open({ url: gateway.url, schema: place.schema, max: 6 }, { writeDeadlineMs });
+
+  test.each(["is not there", "takes connections and says nothing"])(
+    "%s: what was not sent is known to be undone, at its deadline, and closing waits for nothing",
+    async (how) => {
+      const things = await openThere(DEADLINE_MS);
+      const records = await openControlPlaneStore({ postgres: { url: gateway.url, schema: place.schema, max: 2 } });
+      await things.insert({ id: "before", data: { n: 0 } });
+      if (how === "is not there") await gateway.close();
+      else gateway.fallSilent();
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      const start = performance.now();
+      const calls = [
+        things.insert({ id: "thing", data: { n: 1 } }),
+        things.transition("before", "b"),
+        things.beginEpoch(),
+        things.get("before"),
+      ];
+      for (const error of await Promise.all(calls.map(errorOf)))
+        expect(error, error.message).toMatchObject({ code: "STATE_STORE_UNAVAILABLE" });
+      const tookMs = performance.now() - start;
+      expect(tookMs).toBeGreaterThan(DEADLINE_MS - 300);
+      expect(tookMs).toBeLessThan(DEADLINE_MS + 600);
+      await Promise.all([things.close(), records.close()]);
+      expect(performance.now() - start - tookMs).toBeLessThan(1_500);
+      const [row] =
+        await place.admin`SELECT count(*)::int AS n, sum(revision)::int AS r FROM ${place.admin(place.schema)}.record`;
+      expect(row).toEqual({ n: 1, r: 1 });
+      if (how === "is not there") await gateway.open();
+    },
+  );
+
+  test("is used again soon after it is back, by what was asked for meanwhile", async () => {
+    const things = await openThere(30_000);
+    await things.insert({ id: "thing", data: { n: 0 } });
+    gateway.fallSilent();
+    await gateway.close();
+    const calls = Promise.all([things.get("thing"), things.insert({ id: "other", data: { n: 1 } })]);
+    await new Promise((resolve) => setTimeout(resolve, 2_500));
+    await gateway.open();
+    gateway.speakAgain();
+    const back = performance.now();
+    await calls;
+    expect(performance.now() - back).toBeLessThan(1_500);
+    await Promise.all(Array.from({ length: 20 }, (_, n) => things.update("thing", { n })));
+    await things.close();
+  });
 });
 
 describe.skipIf(unavailable !== null)("a server that is lost", () => {
