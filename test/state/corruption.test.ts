@@ -4,10 +4,10 @@ import { DatabaseSync } from "node:sqlite";
 import { describe, expect, test } from "vitest";
 import { stepLeaseLifecycle } from "../../src/state/lifecycle.ts";
 import type { StateIndex, StateRecord } from "../../src/state/model.ts";
-import { openStateIndex } from "../../src/state/open.ts";
+import { openLeaseIndex, openStateIndex } from "../../src/state/open.ts";
 import { MIGRATIONS } from "../../src/state/sqlite/schema.ts";
 import { numbers } from "../conformance/case.ts";
-import { isLong, tempDir } from "../support/spawn.ts";
+import { isLong, spawnChild, tempDir } from "../support/spawn.ts";
 import { withoutWorkers } from "../support/workers.ts";
 
 interface Lease {
@@ -311,6 +311,44 @@ describe("a store that is not what it should be is refused and left as it is", (
     await expect(index.insert({ id: "b", data })).rejects.toMatchObject({ code: "STATE_STORE_UNAVAILABLE" });
     await index.close();
   });
+
+  test("when its WAL is removed before the first write, none is acknowledged either", async () => {
+    const dir = tempDir();
+    await (await open(dir)).close();
+    const index = await open(dir);
+    expect(await index.count()).toBe(0);
+    rmSync(join(dir, "state.db-wal"));
+    const writing = index.insert({ id: "a", data: { worker: "w", tags: [], text: "" } });
+    await expect(writing).rejects.toMatchObject({ code: "STATE_STORE_UNAVAILABLE" });
+    await index.close();
+  });
+
+  test.each([["state.db-wal"], ["state.db-shm"], ["state.db-wal", "state.db-shm"]])(
+    "when %s is removed while two processes have it open: what both wrote is kept, and no third opens it until both are closed",
+    async (...names) => {
+      const dir = tempDir();
+      const open = () => openLeaseIndex({ dir });
+      const other = spawnChild(new URL("open.child.ts", import.meta.url), [dir]);
+      expect(await other.line()).toBe("ready");
+      other.send("insert theirs");
+      expect(await other.line()).toBe("theirs");
+      const index = await open();
+      await index.insert({ id: "ours", data: {} });
+      for (const name of names) rmSync(join(dir, name));
+      await expect(index.insert({ id: "late", data: {} })).rejects.toMatchObject({ code: "STATE_STORE_UNAVAILABLE" });
+      await index.close();
+      await expect(open()).rejects.toMatchObject({
+        code: "STATE_STORE_UNAVAILABLE",
+        message: expect.stringContaining("in every process"),
+      });
+      other.send("close");
+      expect(await other.line()).toBe("closed");
+      await using again = await open();
+      for (const id of ["ours", "theirs"]) expect(await again.get(id)).toMatchObject({ id });
+      expect(await again.verify()).toMatchObject({ ok: true });
+      other.process.kill("SIGKILL");
+    },
+  );
 
   test.each(["state.db-wal", "state.db-shm"])(
     "when %s is removed while it is open: no write goes on, none is lost",

@@ -4,7 +4,8 @@
  * that. The next process to close the store would then take itself for the last one and delete the WAL under us, and two
  * could write at once (sqlite.org/howtocorrupt.html, 2.2). The locks here belong to a descriptor and do not fall off:
  *
- * - as long as the store is open, a shared lock on the bytes that SQLite must lock exclusively to remove the WAL;
+ * - as long as the store is open, a shared lock on the bytes that SQLite must lock exclusively to remove the WAL, and one on
+ *   the first byte of `state.lock`, which says to others that somebody has it open, WAL and all;
  * - during each transaction, an exclusive one on `state.lock`.
  *
  * Without an FFI there are only SQLite's: then nothing else in the process may open these files.
@@ -13,13 +14,20 @@ import { closeSync, openSync } from "node:fs";
 import { EACCES, EAGAIN, EINTR, type Libc, LOCK_EX, LOCK_NB, LOCK_UN, libc } from "../../ffi/libc.ts";
 import type { Gate } from "../../gate.ts";
 
+const F_OFD_GETLK = 36;
 const F_OFD_SETLK = 37;
 const F_RDLCK = 0;
+const F_WRLCK = 1;
 const F_UNLCK = 2;
 
 /** SQLite's SHARED range (src/os.h), part of its file format. */
 const SHARED_FIRST = 0x40000002n;
 const SHARED_SIZE = 510n;
+
+/** A range of bytes: the first, and how many. */
+type Range = readonly [start: bigint, length: bigint];
+const SHARED: Range = [SHARED_FIRST, SHARED_SIZE];
+const OPEN: Range = [0n, 1n];
 
 /** `struct flock` with 64-bit offsets, as x86-64 and arm64 Linux have it. */
 const hasRecordLocks = process.arch === "x64" || process.arch === "arm64";
@@ -35,18 +43,28 @@ export class Guard {
     this.#gate = gate;
     this.#libc = gate.through(libc);
     if (this.#libc === null) return;
-    this.#writers = openSync(lock, "a");
+    this.#writers = openSync(lock, "a+");
     this.#database = openSync(database, "r");
   }
 
   /** False when somebody is just removing the WAL: try again. */
   hold(): boolean {
-    return this.#setShared(F_RDLCK);
+    return this.#setLock(this.#database, SHARED, F_RDLCK) && this.#setLock(this.#writers, OPEN, F_RDLCK);
+  }
+
+  /** Whether anybody else has called {@link hold}. */
+  isHeld(): boolean {
+    const [c, fd] = [this.#libc, this.#writers];
+    if (c === null || fd === null || !hasRecordLocks) return false;
+    const lock = flockOf(F_WRLCK, OPEN);
+    // What stands in the way of it is put in its place.
+    return this.#gate.through(() => c.fcntl(fd, F_OFD_GETLK, lock) === 0 && typeOf(lock) === F_RDLCK);
   }
 
   /** Lets the WAL go: call it right before the connection is closed. */
   letGo(): void {
-    this.#setShared(F_UNLCK);
+    this.#setLock(this.#writers, OPEN, F_UNLCK);
+    this.#setLock(this.#database, SHARED, F_UNLCK);
   }
 
   /** Begins a transaction among all processes; false when another one has begun. */
@@ -78,18 +96,27 @@ export class Guard {
     });
   }
 
-  #setShared(type: number): boolean {
-    const [c, fd] = [this.#libc, this.#database];
+  #setLock(fd: number | null, range: Range, type: number): boolean {
+    const c = this.#libc;
     if (c === null || fd === null || !hasRecordLocks) return true;
-    const lock = new Uint8Array(32);
-    const view = new DataView(lock.buffer);
-    view.setInt16(0, type, true);
-    view.setBigInt64(8, SHARED_FIRST, true);
-    view.setBigInt64(16, SHARED_SIZE, true);
+    const lock = flockOf(type, range);
     return this.#gate.through(() => {
       if (c.fcntl(fd, F_OFD_SETLK, lock) === 0) return true;
       const errno = c.errno();
       return errno !== EAGAIN && errno !== EACCES; // EINVAL: a kernel without such locks.
     });
   }
+}
+
+function flockOf(type: number, [start, length]: Range): Uint8Array {
+  const lock = new Uint8Array(32);
+  const view = new DataView(lock.buffer);
+  view.setInt16(0, type, true);
+  view.setBigInt64(8, start, true);
+  view.setBigInt64(16, length, true);
+  return lock;
+}
+
+function typeOf(lock: Uint8Array): number {
+  return new DataView(lock.buffer).getInt16(0, true);
 }

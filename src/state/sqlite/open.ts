@@ -9,6 +9,7 @@ import { Guard } from "./guard.ts";
 import { examine } from "./inspect.ts";
 import { APPLICATION_ID, MIGRATIONS } from "./schema.ts";
 import { SET_STORE, STORE } from "./sql.ts";
+import { StoreFiles } from "./store-files.ts";
 
 /** How the name of a store ends that is not yet linked into place; and how long making one takes at the very most. */
 const DRAFT = ".new";
@@ -21,6 +22,7 @@ export function databasePath(dir: string): string {
 export interface OpenStore {
   readonly database: DatabaseSync;
   readonly guard: Guard;
+  readonly files: StoreFiles;
 }
 
 /**
@@ -31,15 +33,16 @@ export function openForWriting(dir: string, gate: Gate): OpenStore {
   const path = databasePath(dir);
   // Whoever ends this thread waits until there is nothing half-made.
   if (!exists(path)) gate.through(() => create(dir, path));
-  const version = examine(path);
   const guard = new Guard(path, join(dir, "state.lock"), gate);
   let database: DatabaseSync | undefined;
   try {
+    assertWhole(path, guard);
+    const version = examine(path);
     database = openDatabase(path);
     prepareWriter(database);
     if (version < MIGRATIONS.length) migrate(database);
     if (!guard.hold()) throw new Error("database is locked");
-    return { database, guard };
+    return { database, guard, files: new StoreFiles(path) };
   } catch (error) {
     database?.close();
     guard.release();
@@ -47,11 +50,28 @@ export function openForWriting(dir: string, gate: Gate): OpenStore {
   }
 }
 
-/** The counterpart of {@link openForWriting}: moves the WAL into the file when no other process has it open. */
-export function closeStore({ database, guard }: OpenStore): void {
-  guard.letGo();
+/**
+ * The counterpart of {@link openForWriting}: moves the WAL into the file when no other process has it open. Where the WAL was
+ * removed, whoever else has it open: nobody will find it any more. Where another one has its place, never: that is newer, and
+ * SQLite would remove it by its name.
+ */
+export function closeStore({ database, guard, files }: OpenStore): void {
+  const isReplaced = files.isReplaced;
+  if (!isReplaced) {
+    if (files.moved() !== null) database.exec("PRAGMA wal_checkpoint(PASSIVE)");
+    guard.letGo();
+  }
   database.close();
   guard.release();
+}
+
+/** Who has the store open goes by a WAL of its own, when the names of both lead nowhere: then a new one would be a second. */
+function assertWhole(path: string, guard: Guard): void {
+  // Asked in this order, and again: another process may be opening it, or closing it as the last, at this moment.
+  if (StoreFiles.areBeside(path) || !guard.isHeld() || StoreFiles.areBeside(path)) return;
+  const why =
+    "another process has it open, and its WAL was removed. Close the index in every process, then open it again";
+  throw new TypedFailure("StateStoreUnavailableError", path, why);
 }
 
 /** An empty file is not a new store: a store is linked into place complete. */

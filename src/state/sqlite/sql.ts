@@ -129,7 +129,9 @@ export const HAS_IMPORTS = "SELECT 1 AS yes FROM import_mark WHERE idx = ? LIMIT
 
 export const INSERT_CHANGE = `INSERT INTO change (seq, prev, idx, ${COLUMNS}) VALUES (NULL, ?, ?, ${VALUES})`;
 export const TRIM_CHANGES = "DELETE FROM change WHERE seq <= ?";
-export const CHANGE_RANGE = "SELECT coalesce(min(seq), 0) AS first, coalesce(max(seq), 0) AS last FROM change";
+/** One by one: SQLite finds the least and the greatest at the ends of the tree only where it is asked for one of them. */
+export const CHANGE_RANGE =
+  "SELECT coalesce((SELECT min(seq) FROM change), 0) AS first, coalesce((SELECT max(seq) FROM change), 0) AS last";
 export const CHANGES = `SELECT seq, prev, ${COLUMNS} FROM change WHERE seq > ? AND seq <= ? AND idx = ? ORDER BY seq LIMIT ${AS_INTEGER}`;
 
 export const INSERT_OUTBOX = `INSERT INTO outbox (seq, at, prev, idx, ${COLUMNS}) VALUES (?, ?, ?, ?, ${VALUES})`;

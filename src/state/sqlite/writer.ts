@@ -2,7 +2,6 @@
  * The one writer of this process: runs requests, as many as have come, in one transaction each time (group commit).
  * It never waits; whoever drives it decides how to wait where another process has the lock.
  */
-import { statSync } from "node:fs";
 import type { CommitTimes } from "../record-store.ts";
 import { type DatabaseSync, Statements } from "./database.ts";
 import { failureOf, TypedFailure } from "./failure.ts";
@@ -11,10 +10,15 @@ import { Known } from "./known.ts";
 import type { OpenStore } from "./open.ts";
 import type { Reply, Request, Result } from "./protocol.ts";
 import type { Slots } from "./slots.ts";
+import type { StoreFiles } from "./store-files.ts";
 import { Transaction } from "./transaction.ts";
 
 /** Requests in one transaction. More wait for the next: a caller must not wait for thousands of others. */
 const MOST_REQUESTS = 1_000;
+
+/** Nobody who opens the store later would find what is written. */
+const MOVED =
+  "the file was removed or replaced while it was open. Nothing was written; close the index in every process, then open it again";
 
 interface Taken {
   readonly request: Request;
@@ -26,20 +30,19 @@ export class Writer {
   readonly #statements: Statements;
   readonly #known: Known;
   readonly #path: string;
-  /** Of the files that make up the store, as they were opened: that of the WAL is made with the first transaction. */
-  readonly #inodes = new Map<string, number | undefined>();
+  readonly #files: StoreFiles;
   readonly #slots: Slots;
   readonly #guard: Guard;
   #flushed = true;
   /** Of the last transaction; null when it failed. */
   lastCommit: CommitTimes | null = null;
 
-  constructor({ database, guard }: OpenStore, path: string, slots: Slots) {
+  constructor({ database, guard, files }: OpenStore, path: string, slots: Slots) {
     this.#database = database;
     this.#statements = new Statements(database);
     this.#known = new Known(this.#statements);
     this.#path = path;
-    this.#inodes.set(path, inodeOf(path));
+    this.#files = files;
     this.#slots = slots;
     this.#guard = guard;
   }
@@ -139,28 +142,16 @@ export class Writer {
   }
 
   #begin(): boolean {
-    this.#assertInPlace();
+    const moved = this.#files.moved();
+    if (moved !== null) throw new TypedFailure("StateStoreUnavailableError", moved, MOVED);
     if (!this.#guard.lock()) return false;
     try {
       this.#statements.run("BEGIN IMMEDIATE");
-      if (this.#inodes.size === 1) for (const file of besides(this.#path)) this.#inodes.set(file, inodeOf(file));
       return true;
     } catch (error) {
       this.#guard.unlock();
       if (failureOf(error, this.#path).kind === "busy") return false;
       throw error;
-    }
-  }
-
-  /** Else nobody who opens the store later would find what is written. */
-  #assertInPlace(): void {
-    for (const [file, inode] of this.#inodes) {
-      if (inodeOf(file) === inode) continue;
-      throw new TypedFailure(
-        "StateStoreUnavailableError",
-        file,
-        "the file was removed or replaced while it was open. Nothing was written; close the index and open it again",
-      );
     }
   }
 
@@ -178,13 +169,4 @@ export class Writer {
 
 function replyOf({ request, result }: Taken): Reply {
   return { slot: request.slot, result };
-}
-
-/** What SQLite keeps beside a database while it is open, and needs as much. */
-function besides(path: string): string[] {
-  return [`${path}-wal`, `${path}-shm`];
-}
-
-function inodeOf(path: string): number | undefined {
-  return statSync(path, { throwIfNoEntry: false })?.ino;
 }
