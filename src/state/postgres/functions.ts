@@ -20,6 +20,19 @@ const BEGIN_WRITE = `
 const SHARE = "PERFORM pg_advisory_xact_lock_shared($writers);";
 const EXCLUDE = "PERFORM pg_advisory_xact_lock($writers);";
 
+/**
+ * Where an entry lies. As one of a list of places, or joined by its place, each is looked up by itself: by its columns the
+ * planner may join a table that was small when it was last analyzed by going through all of it, for each row.
+ */
+const entryAt = (ix: string, state: string, key: string, since: string, rec: string) =>
+  `(SELECT a.ctid FROM $s.entry AS a
+    WHERE a.ix = ${ix} AND a.state = ${state} AND a.key = ${key} AND a.since = ${since} AND a.rec = ${rec} LIMIT 1)`;
+
+/** The mirror has nothing of this record to write any more. In this form it is one search for each, see {@link entryAt}. */
+const NOT_PENDING = `NOT EXISTS (
+          SELECT FROM (SELECT o.rec FROM $s.change AS o WHERE o.mirror AND o.rec >= r.rec ORDER BY o.rec LIMIT 1) AS f
+          WHERE f.rec = r.rec)`;
+
 const COLUMNS = "rec, idx, id, state, since, created, revision, epoch, origin, keys, data, sum";
 
 /**
@@ -57,16 +70,18 @@ const WRITE = `
       RETURN;
     END IF;
 
-    -- "+ 0": each is found by its number. Of a table that was small a moment ago the planner would rather take all that have
-    -- the idx, and hold every one against every change.
     FOR v_n, v_r IN
       UPDATE $s.record AS r SET state = i.state, since = i.since, created = i.created, revision = i.revision,
         epoch = i.epoch, origin = i.origin, keys = i.keys, data = i.data, sum = i.sum
-      FROM unnest(p_base, p_base_revision, p_base_sum, p_made_in, p_id, p_state, p_since, p_created, p_revision,
-          p_epoch, p_origin, p_keys, p_data, p_sum) WITH ORDINALITY
-        AS i (base, base_revision, base_sum, made_in, id, state, since, created, revision, epoch, origin, keys, data, sum, n)
-      WHERE i.base > 0 AND (i.made_in = -1 OR i.made_in = v_store.epoch)
-        AND r.rec = i.base AND r.idx + 0 = p_idx AND r.id = i.id AND r.revision = i.base_revision AND r.sum = i.base_sum
+      FROM (
+        SELECT c.*, (SELECT a.ctid FROM $s.record AS a WHERE a.rec >= c.base ORDER BY a.rec LIMIT 1) AS place
+        FROM unnest(p_base, p_base_revision, p_base_sum, p_made_in, p_id, p_state, p_since, p_created, p_revision,
+            p_epoch, p_origin, p_keys, p_data, p_sum) WITH ORDINALITY
+          AS c (base, base_revision, base_sum, made_in, id, state, since, created, revision, epoch, origin, keys, data, sum, n)
+        WHERE c.base > 0 AND (c.made_in = -1 OR c.made_in = v_store.epoch) OFFSET 0
+      ) AS i
+      WHERE r.ctid = i.place
+        AND r.rec = i.base AND r.idx = p_idx AND r.id = i.id AND r.revision = i.base_revision AND r.sum = i.base_sum
       RETURNING i.n, r.rec
     LOOP
       v_rec[v_n] := v_r;
@@ -99,17 +114,20 @@ const WRITE = `
         v_found := 0;
         IF v_expected > 0 THEN
           UPDATE $s.entry AS t SET state = e.into_state, since = e.into_since
-            FROM unnest(e_n, e_ix, e_key, e_from, e_from_since, e_to, e_to_since)
-              AS e (n, ix, key, from_state, from_since, into_state, into_since)
-            WHERE v_rec[e.n] > 0 AND e.from_state IS NOT NULL AND e.into_state IS NOT NULL AND t.ix = e.ix
-              AND t.state = e.from_state AND t.key = e.key AND t.since = e.from_since AND t.rec = v_rec[e.n];
+            FROM (
+              SELECT d.into_state, d.into_since, ${entryAt("d.ix", "d.from_state", "d.key", "d.from_since", "v_rec[d.n]")} AS place
+              FROM unnest(e_n, e_ix, e_key, e_from, e_from_since, e_to, e_to_since)
+                AS d (n, ix, key, from_state, from_since, into_state, into_since)
+              WHERE v_rec[d.n] > 0 AND d.from_state IS NOT NULL AND d.into_state IS NOT NULL OFFSET 0
+            ) AS e
+            WHERE t.ctid = e.place;
           GET DIAGNOSTICS v_found = ROW_COUNT;
         END IF;
         IF v_found < v_expected THEN
-          DELETE FROM $s.entry AS t
-            USING unnest(e_n, e_ix, e_key, e_from, e_from_since, e_to) AS e (n, ix, key, from_state, from_since, into_state)
-            WHERE v_rec[e.n] > 0 AND e.from_state IS NOT NULL AND e.into_state IS NULL AND t.ix = e.ix
-              AND t.state = e.from_state AND t.key = e.key AND t.since = e.from_since AND t.rec = v_rec[e.n];
+          DELETE FROM $s.entry AS t WHERE t.ctid = ANY (ARRAY (
+            SELECT ${entryAt("d.ix", "d.from_state", "d.key", "d.from_since", "v_rec[d.n]")}
+            FROM unnest(e_n, e_ix, e_key, e_from, e_from_since, e_to) AS d (n, ix, key, from_state, from_since, into_state)
+            WHERE v_rec[d.n] > 0 AND d.from_state IS NOT NULL AND d.into_state IS NULL));
           GET DIAGNOSTICS v_n = ROW_COUNT;
           IF v_found + v_n <> v_expected THEN
             RAISE 'of % entries % are not there', v_expected, v_expected - v_found - v_n USING ERRCODE = 'TK001';
@@ -164,7 +182,7 @@ const PRUNE = `
   DECLARE
     v_end record;
     v_buries boolean;
-    v_locked bigint[];
+    v_locked tid[];
     v_pruned int;
   BEGIN${BEGIN_WRITE}
     ${SHARE}
@@ -177,24 +195,21 @@ const PRUNE = `
     SELECT i.mirrored OR EXISTS (SELECT FROM $s.import_mark AS m WHERE m.idx = p_idx) INTO v_buries
       FROM $s.state_index AS i WHERE i.idx = p_idx;
     v_locked := ARRAY (
-      SELECT r.rec FROM $s.record AS r
+      SELECT r.ctid FROM $s.record AS r
       WHERE r.idx = p_idx AND r.state = p_state AND r.since < p_before AND (r.since, r.rec) <= (v_end.since, v_end.rec)
-        AND NOT EXISTS (SELECT FROM $s.change AS o WHERE o.rec = r.rec AND o.mirror)
+        AND ${NOT_PENDING}
       ORDER BY r.since, r.rec LIMIT p_limit FOR UPDATE OF r SKIP LOCKED);
-    -- "IS TRUE": they are found by their numbers, and not by going through their state.
     WITH gone AS (
       DELETE FROM $s.record AS r
-      WHERE r.rec = ANY (v_locked) AND (r.state = p_state AND r.since < p_before) IS TRUE
-        AND NOT EXISTS (SELECT FROM $s.change AS o WHERE o.rec = r.rec AND o.mirror)
+      WHERE r.ctid = ANY (v_locked) AND r.idx = p_idx AND r.state = p_state AND r.since < p_before AND ${NOT_PENDING}
       RETURNING r.rec, r.id, r.state, r.since, r.origin, r.keys, r.sum
-    ), listed AS MATERIALIZED (
-      -- Whole before any is looked for: an entry is found by all of its columns, or else by going through those of its state.
+    ), listed AS (
       SELECT (k.keys ->> (2 * at))::int AS ix, k.state, k.keys ->> (2 * at + 1) AS key, k.since, k.rec
       FROM (SELECT gone.keys::jsonb AS keys, gone.state, gone.since, gone.rec FROM gone WHERE gone.keys IS NOT NULL) AS k,
         generate_series(0, jsonb_array_length(k.keys) / 2 - 1) AS at
     ), unlisted AS (
-      DELETE FROM $s.entry AS e USING listed AS l
-      WHERE e.ix = l.ix AND e.state = l.state AND e.key = l.key AND e.since = l.since AND e.rec = l.rec
+      DELETE FROM $s.entry AS e WHERE e.ctid = ANY (ARRAY (
+        SELECT ${entryAt("l.ix", "l.state", "l.key", "l.since", "l.rec")} FROM listed AS l))
     ), buried AS (
       INSERT INTO $s.tombstone AS t (idx, id, state, since, origin, sum)
       SELECT p_idx, gone.id, p_state, gone.since, gone.origin, gone.sum FROM gone
@@ -294,7 +309,9 @@ const REBASE = `
 const READS = `
   CREATE FUNCTION $s.get_record(p_idx int, p_id text) RETURNS SETOF $s.record LANGUAGE plpgsql STABLE ${PLANNED} AS $fn$
   BEGIN
-    RETURN QUERY SELECT * FROM $s.record AS r WHERE r.idx = p_idx AND r.id = p_id;
+    RETURN QUERY SELECT * FROM (
+      SELECT * FROM $s.record AS r WHERE r.idx = p_idx AND r.id >= p_id ORDER BY r.id LIMIT 1
+    ) AS f WHERE f.id = p_id;
   END $fn$;
 
   CREATE FUNCTION $s.standing(p_idx int, p_ids text[]) RETURNS TABLE (
@@ -306,8 +323,6 @@ const READS = `
     RETURN QUERY SELECT r.rec, r.id, r.state, r.since, r.created, r.revision, r.epoch, r.origin, r.keys, r.data, r.sum,
         t.state, t.since, t.origin, t.sum
       FROM unnest(p_ids) WITH ORDINALITY AS w (id, at)
-      -- Each by a search of its own, in the one index that has this order: of a table that was small a moment ago the
-      -- planner would rather go through all.
       LEFT JOIN LATERAL (
         SELECT * FROM $s.record AS a WHERE a.idx = p_idx AND a.id >= w.id ORDER BY a.id LIMIT 1
       ) AS r ON r.id = w.id
