@@ -1,6 +1,6 @@
 /** Ending the runs whose owner is gone: at once where that is certain, else when its heartbeat has stood still. */
 import type { AbortOptions } from "../abort.ts";
-import { checkFunction, checkObject, checkOptions } from "../arguments.ts";
+import { checkFunction, checkObject, checkOptions, isObject } from "../arguments.ts";
 import { InvalidArgumentError } from "../errors.ts";
 import { currentProcessIdentity, livenessOf, type Verdict } from "../liveness/identity.ts";
 import { type Heartbeats, heartbeatsOf } from "./heartbeats.ts";
@@ -68,11 +68,13 @@ interface Judgement {
 
 function judge(run: RunRecord, options: ReapOptions, heartbeats: Heartbeats): Judgement {
   const { instancesDir } = options;
-  const verdict = livenessOf(run.owner, instancesDir === undefined ? {} : { instancesDir });
+  // Somebody else's program says who it is: where it says nothing, nothing is known, of this run alone.
+  const owner: RunOwner = isObject(run.owner) ? run.owner : {};
+  const verdict = livenessOf(owner, instancesDir === undefined ? {} : { instancesDir });
   if (verdict === "alive") return { verdict, isOver: false, why: "its process runs" };
   if (verdict === "dead") return { verdict, isOver: true, why: "its process has ended" };
   const { isOver, why } = judgeByHeartbeat(run, options, heartbeats);
-  return { verdict, isOver, why: `${whyUnknown(run.owner)}, and ${why}` };
+  return { verdict, isOver, why: `${whyUnknown(owner)}, and ${why}` };
 }
 
 function judgeByHeartbeat(run: RunRecord, options: ReapOptions, heartbeats: Heartbeats): Omit<Judgement, "verdict"> {

@@ -37,6 +37,14 @@ afterEach(() => {
 });
 
 describe("reaping runs", () => {
+  test("a run whose owner is no identity is unknown, and keeps none of the others waiting", async () => {
+    const odd = [undefined, "somebody", 7, null].map((owner, n) => ({ id: `odd-${n}`, owner }) as never as RunRecord);
+    const source = tracker(...odd, { id: "dead", owner: ended });
+    const { reaped, kept } = await reapRuns(source);
+    expect(reaped.map(({ id }) => id)).toEqual(["dead"]);
+    expect(kept.map(({ run, verdict }) => [run.id, verdict])).toEqual(odd.map(({ id }) => [id, "unknown"]));
+  });
+
   test("dead is ended at once, however fresh its heartbeat; alive is kept, however old", async () => {
     const source = tracker(
       { id: "dead", owner: ended, heartbeatAt: Date.now() },
