@@ -54,7 +54,10 @@ export async function acquireStore(place: Place, scope: Scope): Promise<StoreLea
   try {
     return { store: await abortable(shared.opening, scope.signal), release: once(release) };
   } catch (error) {
-    await release();
+    const ended = release();
+    ended.catch(() => {});
+    // What makes the schema, once it is sent, takes as long as it takes.
+    if (!scope.signal?.aborted) await ended;
     throw error;
   }
 }
