@@ -56,13 +56,20 @@ export function openForWriting(dir: string, gate: Gate): OpenStore {
  * SQLite would remove it by its name.
  */
 export function closeStore({ database, guard, files }: OpenStore): void {
-  const isReplaced = files.isReplaced;
-  if (!isReplaced) {
-    if (files.moved() !== null) database.exec("PRAGMA wal_checkpoint(PASSIVE)");
+  if (!files.isReplaced) {
+    if (files.moved() !== null) saveWal(database);
     guard.letGo();
   }
   database.close();
   guard.release();
+}
+
+function saveWal(database: DatabaseSync): void {
+  try {
+    database.exec("PRAGMA wal_checkpoint(PASSIVE)");
+  } catch {
+    // The disk is full, say: who closes it last tries again.
+  }
 }
 
 /** Who has the store open goes by a WAL of its own, when the names of both lead nowhere: then a new one would be a second. */
