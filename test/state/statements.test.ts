@@ -44,3 +44,13 @@ describe.skipIf(DatabaseSync.prototype.setAuthorizer === undefined)("each statem
     database.close();
   });
 });
+
+test("the range of kept changes is found at the ends of the log, not by reading it", () => {
+  const database = new DatabaseSync(":memory:");
+  for (const migration of MIGRATIONS) database.exec(migration);
+  const plan = database.prepare(`EXPLAIN QUERY PLAN ${sql.CHANGE_RANGE}`).all();
+  const steps = plan.map(({ detail }) => String(detail));
+  expect(steps.filter((step) => step.startsWith("SCAN change"))).toEqual([]);
+  expect(steps.filter((step) => step.startsWith("SEARCH change"))).toHaveLength(2);
+  database.close();
+});
