@@ -12,18 +12,19 @@ import { dirname } from "node:path";
 import { UnsupportedFileSystemError } from "../errors.ts";
 import { fileSystemOf } from "../ffi/file-system.ts";
 import { EACCES, EAGAIN, EINTR, type Libc, LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN } from "../ffi/libc.ts";
-
-const F_OFD_GETLK = 36;
-const F_OFD_SETLK = 37;
-const F_WRLCK = 1;
-const F_UNLCK = 2;
+import {
+  F_OFD_GETLK,
+  F_OFD_SETLK,
+  F_UNLCK,
+  F_WRLCK,
+  hasRecordLocks,
+  recordLock,
+  typeOfLock,
+} from "../ffi/record-lock.ts";
 
 /** SQLite's PENDING_BYTE, RESERVED_BYTE and SHARED range (sqlite3 src/os.h): stable, being part of its file format. */
 const SQLITE_LOCK_START = 0x40000000n;
 const SQLITE_LOCK_LENGTH = 512n;
-
-/** `struct flock` with 64-bit offsets, as x86-64 and arm64 Linux have it; elsewhere there is no bridge to SQLite. */
-const hasBridge = process.arch === "x64" || process.arch === "arm64";
 
 /** Takes the lock, or returns null when somebody holds it. The descriptor returned is what keeps it. */
 export function flockFile(c: Libc, path: string): number | null {
@@ -59,10 +60,10 @@ export function probeFlock(c: Libc, path: string): "held" | "free" | "absent" {
     throw error;
   }
   try {
-    if (hasBridge && !onNetwork(fd, path)) {
+    if (hasRecordLocks && !onNetwork(fd, path)) {
       const query = bridgeRange();
       if (c.fcntl(fd, F_OFD_GETLK, query) === 0) {
-        return new DataView(query.buffer).getInt16(0, true) === F_UNLCK ? "free" : "held";
+        return typeOfLock(query) === F_UNLCK ? "free" : "held";
       }
     }
     return flock(c, fd, LOCK_SH, path) ? "free" : "held";
@@ -89,19 +90,14 @@ function flock(c: Libc, fd: number, operation: number, path: string): boolean {
 
 /** False when a process without an FFI holds the file. A kernel that has no such locks leaves the flock alone. */
 function setBridge(c: Libc, fd: number, path: string): boolean {
-  if (!hasBridge || onNetwork(fd, path)) return true;
+  if (!hasRecordLocks || onNetwork(fd, path)) return true;
   if (c.fcntl(fd, F_OFD_SETLK, bridgeRange()) === 0) return true;
   const errno = c.errno();
   return errno !== EAGAIN && errno !== EACCES;
 }
 
 function bridgeRange(): Uint8Array<ArrayBuffer> {
-  const bytes = new Uint8Array(32);
-  const view = new DataView(bytes.buffer);
-  view.setInt16(0, F_WRLCK, true);
-  view.setBigInt64(8, SQLITE_LOCK_START, true);
-  view.setBigInt64(16, SQLITE_LOCK_LENGTH, true);
-  return bytes;
+  return recordLock(F_WRLCK, SQLITE_LOCK_START, SQLITE_LOCK_LENGTH);
 }
 
 const networkByDevice = new Map<number, boolean>();

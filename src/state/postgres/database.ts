@@ -118,7 +118,7 @@ export class Database {
       () => {
         withdrawn = sending.withdraw();
       },
-      Math.min(Math.max(scope.until - start, 0), LONGEST_TIMER_MS),
+      timerMs(start, scope.until),
     );
     try {
       return await this.#until(
@@ -212,8 +212,7 @@ export class Database {
   async #until<T>(answer: Promise<T>, until: number, error: (waitedMs: number) => Error): Promise<T> {
     const start = performance.now();
     const late = deferred<never>();
-    const afterMs = Math.min(Math.max(until - start, 0), LONGEST_TIMER_MS);
-    const timer = setTimeout(() => late.reject(error(performance.now() - start)), afterMs);
+    const timer = setTimeout(() => late.reject(error(performance.now() - start)), timerMs(start, until));
     try {
       return await Promise.race([answer, late.promise]);
     } finally {
@@ -274,6 +273,11 @@ export class Database {
       else next.resolve();
     };
   }
+}
+
+/** The delay of a timer for `until`. */
+function timerMs(now: number, until: number): number {
+  return Math.min(Math.max(until - now, 0), LONGEST_TIMER_MS);
 }
 
 /** As the driver says it of a connection that takes too long. */

@@ -12,13 +12,17 @@
  */
 import { closeSync, openSync } from "node:fs";
 import { EACCES, EAGAIN, EINTR, type Libc, LOCK_EX, LOCK_NB, LOCK_UN, libc } from "../../ffi/libc.ts";
+import {
+  F_OFD_GETLK,
+  F_OFD_SETLK,
+  F_RDLCK,
+  F_UNLCK,
+  F_WRLCK,
+  hasRecordLocks,
+  recordLock,
+  typeOfLock,
+} from "../../ffi/record-lock.ts";
 import type { Gate } from "../../gate.ts";
-
-const F_OFD_GETLK = 36;
-const F_OFD_SETLK = 37;
-const F_RDLCK = 0;
-const F_WRLCK = 1;
-const F_UNLCK = 2;
 
 /** SQLite's SHARED range (src/os.h), part of its file format. */
 const SHARED_FIRST = 0x40000002n;
@@ -28,9 +32,6 @@ const SHARED_SIZE = 510n;
 type Range = readonly [start: bigint, length: bigint];
 const SHARED: Range = [SHARED_FIRST, SHARED_SIZE];
 const OPEN: Range = [0n, 1n];
-
-/** `struct flock` with 64-bit offsets, as x86-64 and arm64 Linux have it. */
-const hasRecordLocks = process.arch === "x64" || process.arch === "arm64";
 
 export class Guard {
   readonly #libc: Libc | null;
@@ -56,9 +57,9 @@ export class Guard {
   isHeld(): boolean {
     const [c, fd] = [this.#libc, this.#writers];
     if (c === null || fd === null || !hasRecordLocks) return false;
-    const lock = flockOf(F_WRLCK, OPEN);
+    const lock = recordLock(F_WRLCK, ...OPEN);
     // What stands in the way of it is put in its place.
-    return this.#gate.through(() => c.fcntl(fd, F_OFD_GETLK, lock) === 0 && typeOf(lock) === F_RDLCK);
+    return this.#gate.through(() => c.fcntl(fd, F_OFD_GETLK, lock) === 0 && typeOfLock(lock) === F_RDLCK);
   }
 
   /** Lets the WAL go: call it right before the connection is closed. */
@@ -99,24 +100,11 @@ export class Guard {
   #setLock(fd: number | null, range: Range, type: number): boolean {
     const c = this.#libc;
     if (c === null || fd === null || !hasRecordLocks) return true;
-    const lock = flockOf(type, range);
+    const lock = recordLock(type, ...range);
     return this.#gate.through(() => {
       if (c.fcntl(fd, F_OFD_SETLK, lock) === 0) return true;
       const errno = c.errno();
       return errno !== EAGAIN && errno !== EACCES; // EINVAL: a kernel without such locks.
     });
   }
-}
-
-function flockOf(type: number, [start, length]: Range): Uint8Array {
-  const lock = new Uint8Array(32);
-  const view = new DataView(lock.buffer);
-  view.setInt16(0, type, true);
-  view.setBigInt64(8, start, true);
-  view.setBigInt64(16, length, true);
-  return lock;
-}
-
-function typeOf(lock: Uint8Array): number {
-  return new DataView(lock.buffer).getInt16(0, true);
 }
